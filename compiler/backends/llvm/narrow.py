@@ -17,6 +17,8 @@ def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
         return value
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
+    if dtype == "bf16" and w.module.native_bfloat and not value.type.lanes:
+        return _known_bf16(w, _bf16_beside_zero(w, value, upper=True))
     if dtype == "bf16" and w.module.native_bfloat:
         return w.convert("fpext", w.convert("fptrunc", value, "bfloat"), "float")
     if dtype == "bf16":
@@ -28,10 +30,13 @@ def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     """An f32 as the bits of the narrow type, rounded."""
     if dtype == "f16" and has_f16(w):
         return w.convert("bitcast", w.convert("fptrunc", value, "half"), "i16")
-    if dtype == "bf16" and w.module.native_bfloat:
+    known = value.text in w.known_bf16
+    if dtype == "bf16" and w.module.native_bfloat and not known:
+        if not value.type.lanes:
+            return w.convert("trunc", _bf16_beside_zero(w, value, upper=False), "i16")
         return w.convert("bitcast", w.convert("fptrunc", value, "bfloat"), "i16")
     if dtype == "bf16":
-        bits = w.convert("bitcast", value, "i32") if value.text in w.known_bf16 else _bf16_rounded(w, value)
+        bits = w.convert("bitcast", value, "i32") if known else _bf16_rounded(w, value)
         return w.convert("trunc", w.binary("lshr", bits, _const(value, 16)), "i16")
     exponent, mantissa = _FORMATS[dtype]
     return _small_bits(w, value, dtype, exponent, mantissa)
@@ -60,6 +65,14 @@ def _known_bf16(w: FunctionWriter, bits: LlvmValue) -> LlvmValue:
     value = w.convert("bitcast", bits, "float")
     w.known_bf16.add(value.text)
     return value
+
+
+def _bf16_beside_zero(w: FunctionWriter, value: LlvmValue, upper: bool) -> LlvmValue:
+    """A word with the bf16 in one half, on GPUs: pairs are narrowed by a unit four times as fast as the one that takes single floats."""
+    zero = constant(value.type, 0.0)
+    pair = [value, zero] if upper else [zero, value]
+    (word,) = w.assembly("cvt.rn.bf16x2.f32 $0, $1, $2;", [value.type.of("i32")], "f,f", pair, pure=True, alone=True)
+    return word
 
 
 def _bf16_rounded(w: FunctionWriter, value: LlvmValue) -> LlvmValue:

@@ -19,3 +19,18 @@ def test_pairs_are_narrowed_at_once(dtype: str, instruction: str) -> None:
     text = compiled(function).text
     assert text.count(instruction) == 1 and f"cvt.rn.{dtype}.f32" not in text
     assert instruction not in compiled(function, "sm_75").text
+
+
+ALONE = """func @f(%x: mem<64xf32>, %y: mem<64xf32>, %z: mem<64xbf16>) form=C {
+  %t = thread_idx x : index
+  %v = load %x[t] : f32
+  %n = cast %v to=bf16 : bf16
+  store %z[t], %n
+  %w = cast %n to=f32 : f32
+  store %y[t], %w }"""
+
+
+def test_one_float_is_narrowed_as_a_pair_with_zero() -> None:
+    """That takes a fourth of the time; what was rounded once is stored as it is."""
+    text = compiled(parse_function(ALONE)).text
+    assert text.count("cvt.rn.bf16x2.f32") == 1 and "cvt.rn.bf16.f32" not in text

@@ -27,7 +27,7 @@ from compiler.schedule.gpu.attention.field import AttentionField, attention_fiel
 from compiler.schedule.gpu.attention.seen_by_data import WORD, SeenTiles, TileSearch, compared_numbers
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, walk_of
 from compiler.schedule.gpu.attention.walking_block import BOTH
-from compiler.schedule.gpu.attention.warpgroup import ALL_GROUPS, REGISTERS, SEARCHING, UNIT, AttentionGroup, WarpgroupWalk
+from compiler.schedule.gpu.attention.warpgroup import REGISTERS, SEARCHING, UNIT, AttentionGroup, WarpgroupWalk
 from compiler.schedule.gpu.attention.weights import AttendingBlock, over_lanes
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
@@ -36,6 +36,7 @@ from compiler.schedule.gpu.products.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.products.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.products.tiling import ROWS, SHARED_BYTES, WARPGROUP
+from compiler.schedule.gpu.products.warpgroup import ALL_GROUPS
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 

@@ -1,12 +1,12 @@
 """What blocks of sm_90a have in common that walk along tiles of terms (`on_warpgroups.py`, `chain.py`): the warpgroups
 that multiply, copies of tiles, waits, and results that go out through the memory in which the rows came."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2
-from compiler.hir.gpu import FenceAsync, SyncThreads
+from compiler.hir.gpu import FenceAsync
 from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait, WarpgroupWait
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
@@ -18,51 +18,23 @@ from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles
 from compiler.schedule.gpu.products.results import put_matrices
 from compiler.schedule.gpu.products.stage_ring import StageRing
 from compiler.schedule.gpu.products.tiling import ROWS, WARPGROUP
+from compiler.schedule.gpu.products.warpgroup import Warpgroup
 from compiler.schedule.region import TileRegion
 
 UNIT = AttendingUnit(ROWS, WARPGROUP, copying=WARPGROUP)
 
-ALL_GROUPS, MEETING, TURNS = 1, 2, 5
-"""Barriers: of all that multiply; the first of those of one warpgroup; the first of those that a warpgroup waits at for its turn."""
-
-
-class AttentionGroup:
-    """One of `count` warpgroups: its number, its first `row` in the block's tile; the thread's warp and lane, and the first column that the
-    lane has."""
+class AttentionGroup(Warpgroup):
+    """Also its first `row` in the block's tile; the thread's warp and lane, and the first column that the lane has."""
 
     def __init__(self, b: Builder, count: int, thread: Value) -> None:
-        self.count = count
         warp = warp_index(b)
         self.lane = lane_index(b)
-        self.number = b.named(warp.floordiv(4) + -1)
+        super().__init__(count, b.named(warp.floordiv(4) + -1))
         self.row = self.number * ROWS
         self.warp = warp % 4
         self.column = (self.lane % 4) * 2
         number = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(number % WARPGROUP), b.index(0))
-
-    def at_barriers(self, b: Builder, first: int, together: int, further: int = 0, among: Iterable[int] | None = None) -> None:
-        """Each warpgroup (`among` some) waits at its barrier, of those from the first on, for so many threads; or, `further`, only arrives
-        at that of the next."""
-        for number in range(self.count) if among is None else among:
-            with b.when(b.op("eq", b.index(self.number), b.index(number))) as own:
-                own.emit(SyncThreads(id=first + (number + further) % self.count, count=together, arrive=further > 0))
-
-    def meet(self, b: Builder) -> None:
-        """The threads of each warpgroup wait for each other."""
-        self.at_barriers(b, MEETING, WARPGROUP)
-
-    def begin_turns(self, b: Builder) -> None:
-        """The last lets the first go."""
-        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1, (self.count - 1,))
-
-    def await_turn(self, b: Builder) -> None:
-        """Waits until the warpgroup before has asked for its products: what the tensor cores have of one is under way while the others
-        compute weights."""
-        self.at_barriers(b, TURNS, 2 * WARPGROUP)
-
-    def pass_turn(self, b: Builder) -> None:
-        self.at_barriers(b, TURNS, 2 * WARPGROUP, 1)
 
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}

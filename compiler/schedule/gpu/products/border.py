@@ -122,7 +122,7 @@ class Border:
 
     def place(self, group: MultiplyingWarpgroup, number: Value) -> list[Affine]:
         turn = Affine.of(number.name).floordiv(self.product.tiling.turns) * self.product.tiling.blocks + group.block
-        return [group.team, turn % TURNS]
+        return [group.number, turn % TURNS]
 
     def repaired(
         self, placing: BlockTiles, group: MultiplyingWarpgroup, targets: Sequence[Target], region: TileRegion, number: Value, b: Builder

@@ -112,10 +112,13 @@ class BoxedProductLaunch(MatrixBlocks):
             with copying.when(first) as leading:
                 self.tiles(leading, region, block, (0, 1), counts, CopyingRole(block).copied)
             leader = multiplying.op("eq", multiplying.index(Affine.of(thread.name) % WARPGROUP), multiplying.index(0))
-            self.multiplying = MultiplyingRole(block, MultiplyingWarpgroup(self.field, product, rank, leader), group)
-            who = warp_index(multiplying).floordiv(4) + -1
-            own = multiplying.index(who).name if tiling.turns > 1 else 0
-            self.tiles(multiplying, region, block, (own, tiling.turns), counts, self.multiplying.multiplied)
+            own = warp_index(multiplying).floordiv(4) + -1
+            warpgroup = MultiplyingWarpgroup(self.field, product, own, rank, leader)
+            self.multiplying = MultiplyingRole(block, warpgroup, group)
+            if product.takes_turns:
+                warpgroup.begin_turns(multiplying)
+            first_round = multiplying.index(own).name if tiling.turns > 1 else 0
+            self.tiles(multiplying, region, block, (first_round, tiling.turns), counts, self.multiplying.multiplied)
             with multiplying.when(leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:

@@ -119,6 +119,12 @@ class BoxedProduct:
         """Whether rows come to the products in registers."""
         return self.a.mem.dtype == "f32" and (self.low is not None or self.a.across)
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether warpgroups of a tile ask for their products by turns: one multiplies its sums by scales while tensor cores have the
+        other's products."""
+        return self.scale is not None and self.tiling.groups > 1
+
     def varying(self, field: HirFunction) -> list[str]:
         """Axes along which the sums vary."""
         return [axis for axis in field.axes if axis not in (*self.outer, self.sum)]
@@ -337,6 +343,7 @@ def _work(
         turned=b.turned,
         fetched=3 if product.thrice else int(a.across and a.mem.dtype == "f32"),
         both_across=all(one.across and not one.turned for one in (*above, *beside)),
+        scaled=0 if product.scale is None else product.scale.terms // wide_of(a.mem) or ALL,
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
         boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)

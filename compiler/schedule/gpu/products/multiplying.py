@@ -10,18 +10,18 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.products.boxed_operands import divides
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct
 from compiler.schedule.gpu.products.tiling import ROWS, WARPGROUP
+from compiler.schedule.gpu.products.warpgroup import ALL_GROUPS, Warpgroup
 from compiler.schedule.region import TileRegion
 
 
-class MultiplyingWarpgroup:
-    def __init__(self, field: HirFunction, product: BoxedProduct, rank: Affine, leader: Value) -> None:
+class MultiplyingWarpgroup(Warpgroup):
+    def __init__(self, field: HirFunction, product: BoxedProduct, number: Affine, rank: Affine, leader: Value) -> None:
+        super().__init__(product.tiling.warpgroups, number)
         self.field, self.product = field, product
         self.rank = rank
         """The block's, in its cluster."""
         self.leader = leader
         """Whether the thread is the warpgroup's first."""
-        self.team = Affine()
-        """The warpgroup's number among those that multiply."""
         self.block = 0
         """Which of its blocks of 64 rows is computed."""
         self.digits = ("", "", "")
@@ -38,7 +38,7 @@ class MultiplyingWarpgroup:
 
     def first_row(self, block: int) -> Affine:
         """In the tile, of one of this warpgroup's blocks of 64."""
-        return ((self.team if self.product.tiling.turns == 1 else Affine()) * self.product.tiling.blocks + block) * ROWS
+        return ((self.number if self.product.tiling.turns == 1 else Affine()) * self.product.tiling.blocks + block) * ROWS
 
     def at(self, region: TileRegion, b: Builder, rows: Sequence[Affine], column: Affine) -> TileRegion:
         """The tile at these places of the operands' own axes."""
@@ -50,15 +50,9 @@ class MultiplyingWarpgroup:
                     inner.masks[axis] = self.field.axes[axis]
         return inner
 
-    def meet(self, b: Builder) -> None:
-        """The threads of this warpgroup wait for each other."""
-        with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
-            first.emit(SyncThreads(id=1, count=WARPGROUP))
-            other.emit(SyncThreads(id=2, count=WARPGROUP))
-
     def meet_all(self, b: Builder) -> None:
         """The threads of all warpgroups that multiply a tile wait for each other."""
         if self.product.tiling.groups == 1:
             self.meet(b)
         else:
-            b.emit(SyncThreads(id=3, count=WARPGROUP * self.product.tiling.groups))
+            b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.product.tiling.groups))

@@ -95,9 +95,9 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
         if boxes.along:
             row = (warp % WARPS) * 2 * MATRIX + lane.floordiv(MATRIX) % 2 * MATRIX
             lines = [(column + lane % MATRIX) * (ROWS // boxes.along) + row.floordiv(boxes.along) for column in columns]
-            at = [(group.team, buffer, line, row % boxes.along) for line in lines]
+            at = [(group.number, buffer, line, row % boxes.along) for line in lines]
         else:
-            at = [(group.team, buffer, row, column) for column in columns]
+            at = [(group.number, buffer, row, column) for column in columns]
         put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at, bool(boxes.along))
         b.emit(FenceAsync())
         group.meet(b)
@@ -112,7 +112,7 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
             leading.emit(
                 BulkStore(
                     shared=buffers,
-                    shared_index=(group.team, buffer, Affine(), Affine()),
+                    shared_index=(group.number, buffer, Affine(), Affine()),
                     tensor=target,
                     tensor_index=tuple(placing.form(form, inside) for form in store.index),
                     box=box,
@@ -216,9 +216,9 @@ class TurnedSums(MovedSums):
     def moved(self, b: Builder, sums: Value, first: int) -> Value:
         self.group.meet(b)
         for value, column, row in self.pieces(b, sums, first):
-            b.store(self.memory, value, [self.group.team, column, row])
+            b.store(self.memory, value, [self.group.number, column, row])
         self.group.meet(b)
-        return b.load(self.memory, [self.group.team, self.column(b), lane_index(b) + Affine.of(self.pair) * (ROWS // 2)])
+        return b.load(self.memory, [self.group.number, self.column(b), lane_index(b) + Affine.of(self.pair) * (ROWS // 2)])
 
 
 class LinedSums(MovedSums):
@@ -241,12 +241,12 @@ class LinedSums(MovedSums):
     def moved(self, b: Builder, sums: Value, first: int) -> Value:
         b.emit(WarpSync())
         for value, column, row in self.pieces(b, sums, first):
-            b.store(self.memory, value, [self.group.team, row, column])
+            b.store(self.memory, value, [self.group.number, row, column])
         b.emit(WarpSync())
         row = self.row(b)
         for axis, step in self.rows:
             row += Affine.of(axis) * step
-        return b.load(self.memory, [self.group.team, row, lane_index(b)])
+        return b.load(self.memory, [self.group.number, row, lane_index(b)])
 
 
 def moved_sums(placing: BlockTiles, group: MultiplyingWarpgroup) -> MovedSums | None:

@@ -107,13 +107,12 @@ class MultiplyingRole:
         pair, eight = out.axis("column0", 2), out.axis("column1", product.columns // 8)
         own = out.axis("column2", product.width // 8) if product.tiling.pieces > 1 else eight
         half = out.axis("row0", 2)
-        who = warp_index(b)
         group = self.group
-        group.team, group.digits = who.floordiv(4) + -1, (pair, own, half)
+        group.digits = (pair, own, half)
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         if block.turns is not None:
-            block.turns.await_turn(b, group.team, part.round)
+            block.turns.await_turn(b, group.number, part.round)
         bounded = BoundedSteps(block.placing, group, product, region, part.low) if product.bounds and not product.has_zeros else None
         if product.stretch:
             complete = self.stretches(region, b, part, zero)
@@ -206,7 +205,9 @@ class MultiplyingRole:
         _, _, last, *totals = loop.results
         if block.turns is not None:
             with b.when(leader) as passing:
-                block.turns.pass_turn(passing, group.team)
+                block.turns.pass_turn(passing, group.number)
+        if product.takes_turns:
+            group.pass_turn(b)
         complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
@@ -238,7 +239,7 @@ class MultiplyingRole:
         product, done, steps = self.block.product, part.done, part.steps
         own, sums = len(product.summed), len(product.pairs)
         accumulators = product.accumulators
-        early = self.group.team * (product.stretch // product.tiling.groups)
+        early = self.group.number * (product.stretch // product.tiling.groups)
         if product.scale is not None:
             early = b.named(Affine.of(part.low.name) % product.stretch)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
@@ -247,6 +248,8 @@ class MultiplyingRole:
             before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
             scales = self.scales(region, body, part, first) if product.scale is not None else []
+            if product.takes_turns:
+                self.group.await_turn(body)
             sums_ = self.summed(body, body.add(done, before), count, loop.carried[accumulators:])
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [

@@ -140,12 +140,12 @@ class Leftovers:
     def index(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, number: int) -> list[Affine]:
         pair, eight, half = group.digits
         thread = Affine.of(thread_index(b).name)
-        rows = group.team * self.product.accumulators + number
+        rows = group.number * self.product.accumulators + number
         own = thread % WARPGROUP
         return [team, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
     def flag(self, group: MultiplyingWarpgroup, team: Affine) -> tuple[Affine, ...]:
-        return team, group.rank, group.team
+        return team, group.rank, group.number
 
     def exchanged(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, there: int) -> None:
         b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, team), value=b.const(there, "u32")))
@@ -192,7 +192,7 @@ class ClusterSums:
         begin = [Affine.of(cluster.name), turn % TURNS]
 
         def place(piece: Affine, number: int, column: Affine) -> list[Affine]:
-            rows = group.team * product.accumulators + number
+            rows = group.number * product.accumulators + number
             lane = thread % 128
             return [*begin, piece, rows, column, lane, Affine.of(half), Affine.of(pair)]
 
@@ -202,9 +202,9 @@ class ClusterSums:
         with b.when(group.leader) as leading:
             for piece in range(product.tiling.pieces):
                 there = leading.const(piece, "i32")
-                leading.emit(BarrierArrive(barrier=self.written, barrier_index=(group.team,), rank=there, scope="cluster"))
+                leading.emit(BarrierArrive(barrier=self.written, barrier_index=(group.number,), rank=there, scope="cluster"))
         parity = b.cast(b.index(begin[1]), "i32")
-        b.emit(BarrierWait(barrier=self.written, barrier_index=(group.team,), parity=parity, scope="cluster"))
+        b.emit(BarrierWait(barrier=self.written, barrier_index=(group.number,), parity=parity, scope="cluster"))
         totals = []
         for own_number in range(len(parts)):
             column = group.rank * (product.columns // 8 // product.tiling.pieces) + Affine.of(own)

@@ -36,8 +36,9 @@ LEAST_STAGES, PREPARED_STAGES = 2, 3
 """Stages of a block; and where warpgroups prepare one before they multiply it, while another is filled."""
 MULTIPLYING, HANDED = (64, 232), 168
 """Registers of a thread that multiplies; and what it has at least where others hand theirs over."""
-OWN_REGISTERS, HALF = 40, 128
-"""Of such a thread, beside its sums; and how many each of 256 threads may have for two blocks to share a processor."""
+OWN_REGISTERS, CUT, HALF = 40, 16, 128
+"""Of such a thread, beside its sums; further ones where these are multiplied by scales and a tile's may be a piece; and how many each of
+256 threads may have for two blocks to share a processor."""
 PIECES = (1, 2, 4, 8)
 MANY_PIECES = 4
 """Of so many on, two blocks share a processor: clusters of that many find too few free ones side by side."""
@@ -57,6 +58,8 @@ that is copied, where all processors copy: so many times as long, where it lies 
 FETCHED, LOW, TURNED = 0.5, 1.0, 1.6
 """A row of a step for each product that has it from registers; what tensor cores leave of a column, where blocks make it; and that it is
 turned."""
+SCALED, SCALED_COLUMN = 430, 0.7
+"""Scales of a tile, and of a column, times sums: another warpgroup's products, where there is one, go on beside them."""
 HOT, HOT_ROW = 0.024, 0.1
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
@@ -213,6 +216,8 @@ class ProductWork:
     twice: bool = False
     across: int = BOX
     """Columns of a box, where memory is contiguous along them; else 1."""
+    scaled: int = 0
+    """Steps behind which threads multiply their sums by scales; 0: they don't."""
     hot: bool = False
     """Whether operands are tf32."""
     boxed: bool = True
@@ -305,7 +310,8 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         if room(tiling, work) < (PREPARED_STAGES if work.makes_low else LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
         yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
-        if pieces == turns == 1 and not full and last_pieces(whole, work) > 1:
+        spare = MULTIPLYING[1] - work.sets * blocks * columns // 2 - OWN_REGISTERS
+        if pieces == turns == 1 and not full and last_pieces(whole, work) > 1 and spare >= CUT * bool(work.scaled):
             yield evolve(whole, cut=True)
 
 
@@ -342,6 +348,9 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
     products += rows * work.fetched * FETCHED + columns * (work.makes_low * LOW + work.turned * TURNED)
+    if work.scaled:
+        half = products * work.scaled / 2
+        products += max(0.0, SCALED + columns * SCALED_COLUMN - (half if tiling.groups > 1 else 0)) / work.scaled
     step = max(latency, tiling.residents * max(products, lines * LINE))
     if work.hot:
         step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
