@@ -15,6 +15,7 @@ from compiler.emulator.hopper import WARPGROUP, WarpgroupProducts, wrong
 from compiler.hir.core import dtype_of
 from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, register_points
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARPGROUP_SUMS, warpgroup_rows
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, Tile, bytes_of
 
@@ -31,17 +32,18 @@ _WORD = 4
 def accumulator_places(columns: int) -> tuple[Array, Array]:
     """Row and column of each thread's registers, in the hardware's order: arrays of 128 by columns / 2."""
     thread, register = np.arange(WARPGROUP)[:, None], np.arange(columns // 2)[None]
-    row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (register // 2 % 2)
-    return row, np.broadcast_to(8 * (register // 4) + 2 * (thread % 4) + register % 2, row.shape)
+    count, (_, wide) = WARPGROUP_SUMS.count, WARPGROUP_SUMS.shape
+    row, column = WARPGROUP_SUMS.position(thread, WARPGROUP_SUMS.of_register(register % count))
+    return np.broadcast_to(row, column.shape), column + wide * (register // count)
 
 
 @cache
-def operand_places(size: int) -> tuple[Array, Array]:
-    """Row and depth of each element of `a` in registers: arrays of 128 by 4 registers by elements of `size` bytes in a register."""
-    thread, register = np.arange(WARPGROUP)[:, None, None], np.arange(4)[None, :, None]
-    element = np.arange(_WORD // size)[None, None]
-    row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (register % 2) + 0 * element
-    return row, _WORD // size * (thread % 4) + 16 // size * (register // 2) + element + 0 * row
+def operand_places(dtype: str) -> tuple[Array, Array]:
+    """Row and depth of each element of `a` in registers: arrays of 128 by 4 registers by elements of this type in a register."""
+    lanes = warpgroup_rows(dtype)
+    thread, register = np.arange(WARPGROUP)[:, None, None], np.arange(lanes.count)[None, :, None]
+    row, depth = lanes.position(thread, lanes.of_register(register), np.arange(_WORD // bytes_of(dtype))[None, None])
+    return np.broadcast_to(row, depth.shape), np.broadcast_to(depth, depth.shape)
 
 
 @cache
@@ -95,7 +97,7 @@ def _from_registers(op: WarpgroupMma, held: Array, first: int, dtype: str) -> Ar
     size = bytes_of(dtype)
     matrix = np.zeros((64, op.shape[2]))
     elements = np.ascontiguousarray(words.astype(np.uint32)).view(arrays.STORED[dtype]).reshape(WARPGROUP, 4, _WORD // size)
-    matrix[operand_places(size)] = _numbers(elements, dtype)
+    matrix[operand_places(dtype)] = _numbers(elements, dtype)
     return matrix
 
 

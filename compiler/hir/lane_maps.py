@@ -42,8 +42,9 @@ class LaneMap:
         return prod(count for count, _, _ in self.registers)
 
     def position(self, lane: Any, registers: Sequence[Any] = (), element: Any = 0) -> tuple[Any, Any]:
-        """Where an element lies, whose register is given by its digits."""
-        known = [*zip(digits_of(lane, [count for count, _, _ in self.lanes]), self.lanes, strict=True)]
+        """Where an element lies, whose register is given by its digits, and whose lane by its number or its digits."""
+        lanes = lane if isinstance(lane, tuple) else digits_of(lane, [count for count, _, _ in self.lanes])
+        known = [*zip(lanes, self.lanes, strict=True)]
         known += zip(registers or [0] * len(self.registers), self.registers, strict=True)
         known += zip(digits_of(element, [count for count, _, _ in self.elements]), self.elements, strict=True)
         return sum(digit * first for digit, (_, first, _) in known), sum(digit * second for digit, (_, _, second) in known)
@@ -118,6 +119,19 @@ WARP_KINDS = {
     "f64": _mma_sync("f64", "f64", "f64", 4, 8, 16),
 }
 """Of `mma.sync`, by the dtype of the operands; of f32 only the bits count that tf32 has."""
+
+WARP_OF_GROUP = (4, 16, 0)
+"""The digit of a warp in a warpgroup: each has 16 rows."""
+
+WARPGROUP_SUMS = LaneMap((*WARP_KINDS["bf16"].total.lanes, WARP_OF_GROUP), WARP_KINDS["bf16"].total.registers)
+"""Sums of 64 rows and 8 columns on a warpgroup."""
+
+
+def warpgroup_rows(dtype: str) -> LaneMap:
+    """The first operand of a warpgroup's product from registers: 64 rows, as many terms as 32 bytes hold."""
+    rows = WARP_KINDS[dtype].a if dtype in WARP_KINDS else WARP_KINDS["i8"].a
+    return LaneMap((*rows.lanes, WARP_OF_GROUP), (*rows.registers, (2, 0, rows.shape[1])), rows.elements)
+
 
 MMA_SYNC = "mma.sync"
 

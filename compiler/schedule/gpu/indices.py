@@ -23,6 +23,12 @@ def lane_index(b: Builder) -> Affine:
     return Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
 
 
+def lane_digits(b: Builder) -> tuple[Affine, Affine, Affine]:
+    """The thread's place in a warpgroup, as the maps of `compiler.hir.lane_maps` count: in a row of four, the row, the warp."""
+    lane = lane_index(b)
+    return lane % 4, lane.floordiv(4), warp_index(b) % 4
+
+
 def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
     """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
     after the other."""

@@ -153,8 +153,9 @@ class ChainBlock(WarpgroupWalk):
         pair, eight, half = out.axis("column0", 2), out.axis("column1", self.terms // 8), out.axis("row0", 2)
         feature, features = out.axis("feature0", 2), out.axis("feature1", chain.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
-        self.lane, self.across, self.stage = standing.lane, standing.column, Affine()
-        self.queries.place_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
+        self.lane, self.stage = standing.lane, Affine()
+        row, self.across = standing.position(half)
+        self.queries.place_row(row, inner)
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
         for op in dict.fromkeys(op for each in chain.sums for op in instructions_below(each.weight)):
             if isinstance(op, Load) and op not in [score.row.load for score in chain.scores] and self.is_of_rows(op):

@@ -284,8 +284,9 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         )
         feature, features = self.placing.out.axis("feature0", 2), self.placing.out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
-        self.lane, self.across = standing.lane, standing.column
-        self.queries.place_row(standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8, inner)
+        self.lane = standing.lane
+        row, self.across = standing.position(half)
+        self.queries.place_row(row, inner)
         state = [*self.at_first(b), b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2))))]
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))

@@ -16,6 +16,7 @@ from compiler.hir.build import Builder
 from compiler.hir.core import union_axes
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARP_KINDS
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
@@ -145,9 +146,9 @@ class WarpsBlock(AttendingBlock):
         warp = warp_index(b)
         self.team = b.named(warp.floordiv(attention.down))
         self.row = b.named((warp % attention.down) * WARP_ROWS)
-        self.across = (self.lane % 4) * 2
         eight, half, row = (self.placing.out.axis(name, n) for name, n in (("column", self.terms // 8), ("half", 2), ("row", 1)))
         pair = self.placing.out.axis(SIMD, 2)
+        down, self.across = WARP_KINDS[attention.dtype].total.position(self.lane, (0, Affine.of(half)))
         self.columns, self.half, self.rows = (pair, eight), half, (half, row)
         self.scores = Tile("f32", ((eight, self.terms // 8), (half, 2), (row, 1), (pair, 2)))
         whole = walk_of(self.placing, attention, region)
@@ -168,7 +169,7 @@ class WarpsBlock(AttendingBlock):
         b.emit(AsyncWait(count=1))
         b.emit(SyncThreads())
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.queries.batch))
-        self.row_of_lane = self.row + self.lane.floordiv(4) + Affine.of(half) * 8 + Affine.of(row) * WARP_ROWS
+        self.row_of_lane = self.row + down + Affine.of(row) * WARP_ROWS
         self.queries.place_row(self.row_of_lane, inner)
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
         places = queries.matrices(b, self.lane, self.row, True, range(0, queries.depth, STEP))

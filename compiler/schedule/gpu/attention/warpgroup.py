@@ -9,6 +9,7 @@ from compiler.hir.core import Pack2
 from compiler.hir.gpu import FenceAsync
 from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait, WarpgroupWait
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.memory import Store, mem_of
 from compiler.schedule.gpu.attention.field import AttendingUnit
 from compiler.schedule.gpu.attention.walking_block import WalkingBlock
@@ -24,7 +25,7 @@ from compiler.schedule.region import TileRegion
 UNIT = AttendingUnit(ROWS, WARPGROUP, copying=WARPGROUP)
 
 class AttentionGroup(Warpgroup):
-    """Also its first `row` in the block's tile; the thread's warp and lane, and the first column that the lane has."""
+    """Also its first `row` in the block's tile, and the thread's warp and lane."""
 
     def __init__(self, b: Builder, count: int, thread: Value) -> None:
         warp = warp_index(b)
@@ -32,9 +33,13 @@ class AttentionGroup(Warpgroup):
         super().__init__(count, b.named(warp.floordiv(4) + -1))
         self.row = self.number * ROWS
         self.warp = warp % 4
-        self.column = (self.lane % 4) * 2
         number = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(number % WARPGROUP), b.index(0))
+
+    def position(self, half: str) -> tuple[Affine, Affine]:
+        """Of the sums that the thread has: their rows in the block's tile, eight apart along this axis, and the first column."""
+        row, column = WARPGROUP_SUMS.position((self.lane % 4, self.lane.floordiv(4), self.warp), (0, Affine.of(half)))
+        return self.row + row, column
 
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}

@@ -12,12 +12,13 @@ from compiler.hir.core import Pack2, Take
 from compiler.hir.gpu import FenceAsync, SharedAlloc, WarpSync
 from compiler.hir.hopper import MOST_STEP, BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.indices import lane_index, warp_index
+from compiler.schedule.gpu.indices import lane_digits, lane_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import stored_dims
 from compiler.schedule.gpu.products.boxed_product import BOXED, BoxedProduct, stored_rows
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
@@ -190,10 +191,10 @@ class MovedSums:
     def pieces(self, b: Builder, sums: Value, first: int) -> Iterable[tuple[Value, Affine, Affine]]:
         """What the thread has of a part: groups of 8 columns, with column and row of each of its sums."""
         pair, own, half = self.group.digits
-        lane, warp = lane_index(b), warp_index(b) % WARPS
+        row, across = WARPGROUP_SUMS.position(lane_digits(b), (Affine.of(pair), Affine.of(half)))
         for eight in range(TURNED // MATRIX):
             value = taken(b, sums, {own: first // MATRIX + eight})
-            yield value, (lane % 4) * 2 + pair + eight * MATRIX, warp * 16 + lane.floordiv(4) + Affine.of(half) * 8
+            yield value, across + eight * MATRIX, row
 
 
 class TurnedSums(MovedSums):

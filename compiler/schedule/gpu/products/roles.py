@@ -14,9 +14,10 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.indices import counted_on, lane_index, small_digits, warp_index
+from compiler.schedule.gpu.indices import counted_on, lane_digits, small_digits
 from compiler.schedule.gpu.products.border import Border, BoundedSteps
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, FactorPair
@@ -150,9 +151,9 @@ class MultiplyingRole:
         """The tile where the thread has sums of the warpgroup's block of rows."""
         group, product = self.group, self.block.product
         pair, own, half = group.digits
-        lane = lane_index(b)
-        column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
-        row = b.index(group.first_row(group.block) + (warp_index(b) % 4) * 16 + lane.floordiv(4))
+        down, across = WARPGROUP_SUMS.position(lane_digits(b), (Affine.of(pair), 0))
+        column = group.first_column + across + Affine.of(own) * 8
+        row = b.index(group.first_row(group.block) + down)
         places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
         return group.at(region, b, places, column)
 

@@ -13,8 +13,9 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast
 from compiler.hir.gpu import FenceAsync
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import warpgroup_rows
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
+from compiler.schedule.gpu.indices import lane_digits, thread_index
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, Factor
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
@@ -47,10 +48,9 @@ class RowsInRegisters:
 
     def __init__(self, b: Builder, placing: BlockTiles, group: MultiplyingWarpgroup, stage: Affine) -> None:
         self.b, self.stage = b, stage
-        name, lane = "word_of_4", lane_index(b)
+        name, lanes = "word_of_4", warpgroup_rows("f32")
         word = Affine.of(name if name in placing.out.function.axes else placing.out.axis(name, 4))
-        self.row = (warp_index(b) % 4) * 16 + lane.floordiv(4) + word % 2 * 8
-        self.term = lane % 4 + word.floordiv(2) * 4
+        self.row, self.term = lanes.position(lane_digits(b), lanes.of_register(word))
         self.loaded: dict[tuple[BoxedTiles, Affine, int], Value] = {}
         self.words: dict[tuple[BoxedTiles, Affine, int, bool], Value] = {}
 
