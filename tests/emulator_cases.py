@@ -498,6 +498,30 @@ def _add_words() -> None:
 _add_words()
 
 
+@emulated("permute_bytes")
+def bytes_of_two_registers() -> Launch:
+    held = np.random.default_rng(5).integers(0, 2**32, (32, 2)).astype(np.uint32)
+    body = THREAD + """%a = load %x[t, 0] : u32 %b = load %x[t, 1] : u32
+    %r = permute_bytes %a, %b order=[7, 0, 3, 4] : u32
+    store %out[t], %r"""
+    every = held.view(np.uint8).reshape(32, 8)
+    expected = np.ascontiguousarray(every[:, [7, 0, 3, 4]]).view(np.uint32)[:, 0]
+    return Launch("%x: mem<32x2xu32>, %out: mem<32xu32>", body, (held, np.zeros(32, np.uint32)), {1: expected})
+
+
+@emulated("float_pair", dtype="bf16", bits=7, least=-8)
+@emulated("float_pair", dtype="bf16", bits=4, least=-8)
+@emulated("float_pair", dtype="bf16", bits=1, least=129)
+@emulated("float_pair", dtype="f16", bits=10, least=-512)
+def numbers_of_a_register(dtype: str, bits: int, least: int) -> Launch:
+    """Any bits above them."""
+    whole = np.random.default_rng(6).integers(0, 2**16, (32, 2))
+    body = THREAD + f"%a = load %x[t] : u32 %r = float_pair %a bits={bits} least={least} dtype={dtype} : u32 store %out[t], %r"
+    expected = np.ascontiguousarray((whole % 2**bits + least).astype(NUMPY[dtype])).view(np.uint32)[:, 0]
+    held = np.ascontiguousarray(whole.astype(np.uint16)).view(np.uint32)[:, 0]
+    return Launch("%x: mem<32xu32>, %out: mem<32xu32>", body, (held, np.zeros(32, np.uint32)), {1: expected})
+
+
 def _add_copies() -> None:
     for size in (4, 8, 16):
         for hint in ("default", "l1", "l2", "streaming"):

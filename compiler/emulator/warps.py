@@ -18,6 +18,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.lane_maps import LaneMap
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, FragmentRole
+from compiler.hir.words import FloatPair, PermuteBytes
 
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
@@ -326,8 +327,23 @@ def warp_mma(lanes: Lanes, op: WarpMma, accumulator: Array, *values: Any) -> Arr
     return np.asarray(total.astype(np.int64).astype(np.int32) if to == "i32" else total.astype(arrays.NUMPY[to]))
 
 
+def permute_bytes(lanes: Lanes, op: PermuteBytes, a: Array, b: Array) -> Array:
+    """Bytes of two registers of each lane."""
+    both = _each(lanes, a).astype(np.uint64) | _each(lanes, b).astype(np.uint64) << np.uint64(32)
+    taken = [(both >> np.uint64(8 * number) & np.uint64(255)) << np.uint64(8 * position) for position, number in enumerate(op.order)]
+    return np.asarray(np.bitwise_or.reduce(taken).astype(np.uint32))
+
+
+def float_pair(lanes: Lanes, op: FloatPair, value: Array) -> Array:
+    """Both halves of each lane's register as floats."""
+    halves = np.ascontiguousarray(_each(lanes, value).astype(np.uint32)).view(np.uint16).astype(np.int64)
+    halves = (halves & ((1 << op.bits) - 1)) + op.least
+    return halves.astype(np.float32).astype(arrays.NUMPY[op.dtype]).view(np.uint32)
+
+
 CALLS: dict[type[Instruction], Callable[..., Any]] = {
     Shuffle: shuffle, Vote: vote, MatchLanes: match, Redux: redux, Elect: elect, MmaLoad: mma_load, Mma: mma, MmaStore: mma_store,
     LoadMatrix: load_matrix, StoreMatrix: store_matrix, WarpMma: warp_mma,
+    PermuteBytes: permute_bytes, FloatPair: float_pair,
 }  # fmt: skip
 """What lanes of warps do at an instruction: given the lanes, the instruction and its operands."""

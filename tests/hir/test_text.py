@@ -142,6 +142,7 @@ fence_async
 stmatrix %H[0, 0], %u, %v
 %r, %s = load_words %G[0, M] valid=%M count=2 : u32, u32
 %r = load_words %G[0, 3] count=1 : u32 ; store_words %H[0, 0], %r
+%r = permute_bytes %u, %v order=[0, 4, 2, 7] : u32 ; %s = float_pair %r bits=4 least=-8 dtype=bf16 : u32
 async_copy %S[0, 0], %A[0, 0] bytes=4 hint=l2 where=%p
 async_commit group=1
 async_wait count=2

@@ -127,6 +127,51 @@ def test_groups_and_scales_of_other_sizes(device: str, scale: str, group: int) -
     check("turned", device, 18, 96, 320, group, scale)
 
 
+BITS = {
+    "two rows of i8": ("i8", 4, "(W[k / 2, n] as i32 >> (4 * (k % 2))) & 15"),
+    "eight of a word": ("u32", 4, "((W[k / 8, n] >> ((k % 8) as u32 * 4)) & 15) as i32"),
+    "eight of a word along the sum": ("u32", 4, "((W[n, k / 8] >> ((k % 8) as u32 * 4)) & 15) as i32"),
+    "four of a halfword": ("u16", 4, "((W[k / 4, n] as i32) >> (4 * (k % 4))) & 15"),
+    "two bits": ("u8", 2, "(W[k / 4, n] as i32 >> 2 * (k % 4)) & 3"),
+    "two bits along the sum": ("u8", 2, "(W[n, k / 4] as i32 >> 2 * (k % 4)) & 3"),
+    "one bit": ("u8", 1, "(W[k / 8, n] as i32 >> k % 8) & 1"),
+    "by quotients": ("u8", 4, "(W[k / 2, n] as i32 / (1 + 15 * (k % 2))) % 16"),
+    "seven bits of eight": ("u8", 7, "W[k, n] as i32 % 128"),
+}
+"""The type of elements, and the bits of a number among those of an element, of which the first number has the lowest."""
+
+
+@pytest.mark.parametrize(("rows", "columns", "terms"), [(1, 72, 256), (3, 131, 392), (16, 64, 256)])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("name", BITS)
+def test_bits_of_any_elements(name: str, dtype: str, rows: int, columns: int, terms: int) -> None:
+    element, bits, text = BITS[name]
+    numpy = np.dtype({"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "u32": np.uint32}[element])
+    random = np.random.default_rng(11)
+    each = max(1, numpy.itemsize * 8 // bits)
+    q = random.integers(0, 1 << bits, (terms, columns))
+    places = (q.reshape(-1, each, columns).astype(np.uint64) << (bits * np.arange(each, dtype=np.uint64))[None, :, None]).sum(1)
+    w = places.astype(f"u{numpy.itemsize}").view(numpy)
+    dims = "N, H" if "[n," in text else "H, N"
+    x = random.standard_normal((rows, terms)).astype(BF16 if dtype == "bf16" else np.float16)
+    source = f"""
+fn f(X: tensor[M, K, {dtype}], W: tensor[{dims}, {element}]) {{
+    return compute(X, W) -> tensor[M, N, f32] {{
+        for m in 0..M, n in 0..N:
+            var sum: f32 = 0.0
+            for k in 0..K:
+                let q = {text}
+                sum += X[m, k] * ((q - 1) as f32)
+            out[m, n] = sum
+    }}
+}}"""
+    made = launches(built(source), {"M": rows, "N": columns, "K": terms, "H": len(w)})
+    assert "pairs of numbers are taken from registers" in made.words[1]
+    got = np.asarray(zynml.compile(source, device="emulator:sm_90a").f(x, np.ascontiguousarray(w.T) if dims == "N, H" else w))
+    wanted, sizes = x.astype(float) @ (q - 1.0), np.abs(x.astype(float)) @ np.abs(q - 1.0)
+    assert (np.abs(got - wanted) <= sizes * SUMMED).all()
+
+
 @pytest.mark.parametrize("rows", [2, 70])
 def test_a_scale_that_is_infinite_is_a_factor_of_terms(rows: int) -> None:
     """Terms of both signs make NaN, which their sum times the scale wouldn't be."""

@@ -78,7 +78,7 @@ from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, Mem, Tile, bytes_of
-from compiler.hir.words import LoadWords, StoreWords
+from compiler.hir.words import FloatPair, LoadWords, PermuteBytes, StoreWords
 from compiler.machines.gpu import Feature
 from compiler.machines.nvidia import first_with
 
@@ -115,6 +115,8 @@ EMITTERS: dict[type[Instruction], Callable[[NvptxFrame, Any], None]] = {
     StoreMatrix: fragments.store_matrix,
     WarpMma: warp_products.warp_mma,
     LoadWords: words.load_words,
+    PermuteBytes: words.permute_bytes,
+    FloatPair: words.float_pair,
     StoreWords: words.store_words,
     AsyncCopy: copies.async_copy,
     AsyncCommit: copies.async_commit,

@@ -1,6 +1,7 @@
 """Bytes in registers of four. Where a run of them may begin anywhere, the aligned runs that it lies in are read, both of which have bytes
 that are wanted, and shifted together: two accesses and some fifteen instructions, instead of one access for each element."""
 
+import struct
 from itertools import pairwise
 
 from compiler.backends.llvm.bundle import scalar_bundle
@@ -10,7 +11,8 @@ from compiler.backends.nvptx.access import element_address, mask_of, where_allow
 from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.alignment import alignment
 from compiler.hir.types import bytes_of
-from compiler.hir.words import WORD, LoadWords, StoreWords
+from compiler.hir.words import FRACTION_BITS, WORD, FloatPair, LoadWords, PermuteBytes, StoreWords
+from compiler.machines.gpu import Feature
 
 
 def load_words(frame: NvptxFrame, op: LoadWords) -> None:
@@ -98,3 +100,27 @@ def store_words(frame: NvptxFrame, op: StoreWords) -> None:
         for lane, value in enumerate(values):
             whole = w.insert(whole, value, lane)
         w.store(whole, address, WORD * len(values))
+
+
+def permute_bytes(frame: NvptxFrame, op: PermuteBytes) -> None:
+    a, b = (frame.values[value.name].scalar for value in (op.a, op.b))
+    order = sum(number << 4 * position for position, number in enumerate(op.order))
+    words = frame.w.assembly(f"prmt.b32 $0, $1, $2, {order:#x};", [I32], "r,r", [a, b], pure=True)
+    frame.define(op, *[scalar_bundle("u32", word) for word in words])
+
+
+def float_pair(frame: NvptxFrame, op: FloatPair) -> None:
+    """Whole numbers are the fraction of a power of two, which one FMA takes away again."""
+    frame.require(lambda machine: machine.has(Feature.NARROW_FLOATS), f"pairs of {op.dtype}")
+    power, mask = 1 << FRACTION_BITS[op.dtype], ((1 << op.bits) - 1) * 0x10001
+    numbers = [constant(I32, _float_bits(number, op.dtype) * 0x10001) for number in (power, 1, op.least - power)]
+    # written as one: the assembler would load the mask anew each time
+    masked = f"lop3.b32 whole, $1, {mask:#x}, $2, 0xea;"
+    text = f"{{ .reg .b32 whole; {masked} fma.rn.{op.dtype}x2 $0, whole, $3, $4; }}"
+    words = frame.w.assembly(text, [I32], "r,r,r,r", [frame.values[op.value.name].scalar, *numbers], pure=True)
+    frame.define(op, *[scalar_bundle("u32", word) for word in words])
+
+
+def _float_bits(number: int, dtype: str) -> int:
+    """A whole number as a float of 16 bits."""
+    return int.from_bytes(struct.pack("<e", number) if dtype == "f16" else struct.pack("<f", number)[2:], "little")

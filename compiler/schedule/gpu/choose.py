@@ -24,7 +24,8 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.few_rows import FewRowsBlocks, few_rows
+from compiler.schedule.gpu.few_rows import few_rows
+from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks
 from compiler.schedule.gpu.flat_sums import with_flat_sum
 from compiler.schedule.gpu.interleaved import interleaved
 from compiler.schedule.gpu.library.scans import scan_launches, scan_plan

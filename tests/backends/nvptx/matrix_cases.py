@@ -27,7 +27,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WARP_KINDS, in_register
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Barrier, Fragment, FragmentRole, HirType, Mem, Tile
-from compiler.hir.words import LoadWords, StoreWords
+from compiler.hir.words import FloatPair, LoadWords, PermuteBytes, StoreWords
 
 # ---- tensor cores --------------------------------------------------------------------------------------------------------
 
@@ -156,6 +156,16 @@ def _load_words(k: Kernel) -> None:
 @case("load_words", "prmt.b32.f4e %r, %r, %r, %r;")
 def _load_words_from_anywhere(k: Kernel) -> None:
     k.keep(*k.emit(LoadWords(mem=k.input("bf16", 4096, readonly=True), index=(T,))).results)
+
+
+@case("permute_bytes", "prmt.b32 %r, %r, %r, 0x7240;")
+def _permute_bytes(k: Kernel) -> None:
+    k.keep(k.emit(PermuteBytes(a=k.loaded("u32"), b=k.loaded("u32"), order=(0, 4, 2, 7))).result)
+
+
+@case("float_pair", "{ .reg .b32 whole; lop3.b32 whole, %r, 0xf000f, %r, 0xea; fma.rn.bf16x2 %r, whole, %r, %r; }", sm=80, lacking="pairs of bf16")
+def _float_pair(k: Kernel) -> None:
+    k.keep(k.emit(FloatPair(value=k.loaded("u32"), bits=4, least=-8, dtype="bf16")).result)
 
 
 @case("store_words", "st.shared.v4.b32 [%rd], {%r, %r, %r, %r};")
