@@ -2,6 +2,7 @@
 gated, and attention."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -12,10 +13,12 @@ from attrs import evolve, frozen
 
 import zynml
 from compiler.emulator.fault import ThreadFinding
+from compiler.emulator.findings import ThreadFindings
 from compiler.emulator.interpret import interpret
 from compiler.emulator.sanitize import Watch
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.text import print_function
@@ -26,6 +29,7 @@ from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.products import copied_operands, several_products
 from compiler.schedule.gpu.products.boxed_product import boxed_product
 from compiler.schedule.gpu.products.tiling import Tiling
+from runtime.records import define
 from tests.attentions import CASES, source
 
 PRODUCT = """
@@ -52,6 +56,22 @@ def f(A: tensor[M, K, bf16], V: tensor[K, N, bf16], W: tensor[K, N, bf16]) {
 Change = Callable[[HirFunction], None]
 
 
+class Enough(Exception):
+    """The finding that a test looks for is there. A kernel with a fault finds more until its end, thousands of times the same."""
+
+
+@define(eq=False)
+class FindingsUntil(ThreadFindings):
+    """Findings that end the run at the first one with a code."""
+
+    code: str = ""
+
+    def add(self, finding: ThreadFinding, *places: Instruction) -> None:
+        super().add(finding, *places)
+        if finding.code == self.code:
+            raise Enough
+
+
 @frozen
 class WarpgroupKernel:
     """The launches of a block: their functions and numbers of blocks, and what all are given."""
@@ -59,15 +79,16 @@ class WarpgroupKernel:
     launches: Sequence[tuple[HirFunction, int]]
     arguments: Sequence[Any]
 
-    def findings(self, change: Change | None = None, seed: int | None = None) -> list[ThreadFinding]:
-        """What the sanitizer finds of the kernel, its last launch changed so."""
-        watch = Watch()
+    def findings(self, change: Change | None = None, seed: int | None = None, until: str = "") -> list[ThreadFinding]:
+        """What the sanitizer finds of the kernel, its last launch changed so, up to the first finding with the code `until`."""
+        watch = Watch(FindingsUntil(collecting=True, code=until))
         arguments = [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in self.arguments]
-        for number, (function, blocks) in enumerate(self.launches, 1):
-            changed = parse_function(print_function(function))
-            if change is not None and number == len(self.launches):
-                change(changed)
-            interpret(changed, arguments, grid=(blocks, 1, 1), watch=watch, seed=seed)
+        with suppress(Enough):
+            for number, (function, blocks) in enumerate(self.launches, 1):
+                changed = parse_function(print_function(function))
+                if change is not None and number == len(self.launches):
+                    change(changed)
+                interpret(changed, arguments, grid=(blocks, 1, 1), watch=watch, seed=seed)
         return list(watch.findings)
 
 
