@@ -244,7 +244,7 @@ def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, shared_index
         block.engines.require_fenced(op, shared, elements, block.run.findings)
         if block.run.watching and watched is not None:
             store.engine = block.engine([block.clocks[thread]])
-            watched.read_by(store.engine, op, indices_of(shared, box))
+            watched.read(indices_of(shared, box), op, store.engine)
 
     block.run.filled(tensor)
     block.later(np.array([thread]), tell)

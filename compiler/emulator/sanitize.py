@@ -310,8 +310,8 @@ def _copy(
             return
         clock = lanes.block.clocks[number]
         if taken[lane] and source_watch is not None:
-            for column in range(count):
-                source_watch.read((*(int(part[lane]) for part in source_parts[:-1]), int(source_parts[-1][lane]) + column), op, clock)
+            *rows, first_column = (int(part[lane]) for part in source_parts)
+            source_watch.read(((*rows, first_column + column) for column in range(count)), op, clock)
         if to_watch is not None:
             first = tuple(int(part[lane]) for part in to_parts)
             under_way[number] = to_watch.copy(((*first[:-1], first[-1] + column) for column in range(count)), op, clock)

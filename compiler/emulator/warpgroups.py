@@ -198,7 +198,7 @@ def _watched(
         watched = block.run.memories.get(id(memory))
         if watched is not None:
             places = np.unravel_index(elements.reshape(-1), memory.shape)
-            watched.read_by(engine, op, zip(*(part.tolist() for part in places), strict=True))
+            watched.read(zip(*(part.tolist() for part in places), strict=True), op, engine)
     return engine
 
 

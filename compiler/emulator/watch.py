@@ -2,6 +2,7 @@
 nobody has written, and places outside. Atomics don't race each other, nor do two writes of one value."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,23 +56,28 @@ class Shadow:
 
     def read(self, cells: Iterable[Cell], seen: TimedAccess) -> None:
         """A read of some cells at once: each access that wrote to any of them is compared once."""
-        clock, reads = seen.clock, self.reads
+        clock, writes, atomics, reads = seen.clock, self.writes, self.atomics, self.reads
+        given = self.filled is None
         ordered: TimedAccess | None = None
         for cell in cells:
-            write = self.writes.get(cell)
+            write = writes.get(cell)
             if write is None:
-                self._need_written(cell, seen)
+                if not given:
+                    self._need_written(cell, seen)
             elif write is not ordered:
                 if write.before(clock):
                     ordered = write
                 else:
                     self._race(cell, write, seen)
-            if cell in self.atomics:
-                self._against(cell, self.atomics[cell], seen)
+            if atomics and cell in atomics:
+                self._against(cell, atomics[cell], seen)
             readers = reads.get(cell)
             if readers is None:
                 readers = reads[cell] = Readers()
-            readers.add(clock, seen)
+            if len(readers) <= readers.limit:
+                readers[clock] = seen
+            else:
+                readers.add(clock, seen)
 
     def write(self, cell: Cell, op: Instruction, clock: ThreadClock, value: Any) -> None:
         self.put(cell, access(op, clock, "write", value))
@@ -204,35 +210,28 @@ class Watched:
                 rows.extend(np.broadcast_to(part, shape).reshape(len(numbers), -1).tolist() for part in given)
             clock = lanes.block.clocks[int(lanes.numbers[lane])]
             *columns, taken, values = (row[lane] for row in rows)
-            for number, wanted in enumerate(taken):
-                if wanted:
-                    self._tell(kind, tuple(column[number] for column in columns), op, clock, values[number])
+            indices: Iterable[Index] = zip(*columns, strict=True) if columns else [()] * len(taken)
+            if kind == "read":
+                self.read(compress(indices, taken), op, clock)
+                return
+            change = self.write if kind == "write" else self.atomic
+            for place, value in compress(zip(indices, values, strict=True), taken):
+                change(place, op, clock, value)
 
         lanes.block.later(lanes.numbers, one)
 
-    def _tell(self, kind: str, index: Index, op: Instruction, clock: ThreadClock, value: Any) -> None:
-        if kind == "read":
-            self.read(index, op, clock)
-        elif kind == "write":
-            self.write(index, op, clock, value)
-        else:
-            self.atomic(index, op, clock)
-
-    def read(self, index: Index, op: Instruction, clock: ThreadClock) -> None:
-        self.shadow.read((index,) if self.cells is None else self.cells(index), access(op, clock, "read"))
+    def read(self, indices: Iterable[Index], op: Instruction, clock: ThreadClock) -> None:
+        """One read of these elements, by a thread or by something beside the threads."""
+        cells = indices if self.cells is None else (cell for index in indices for cell in self.cells(index))
+        self.shadow.read(cells, access(op, clock, "read"))
 
     def write(self, index: Index, op: Instruction, clock: ThreadClock, value: Any) -> None:
         for cell in (index,) if self.cells is None else self.cells(index):
             self.shadow.write(cell, op, clock, value)
 
-    def atomic(self, index: Index, op: Instruction, clock: ThreadClock) -> None:
+    def atomic(self, index: Index, op: Instruction, clock: ThreadClock, _: Any = None) -> None:
         for cell in (index,) if self.cells is None else self.cells(index):
             self.shadow.atomic(cell, op, clock)
-
-    def read_by(self, engine: ThreadClock, op: Instruction, indices: Iterator[Index]) -> None:
-        """Something that reads beside the threads."""
-        cells = indices if self.cells is None else (cell for index in indices for cell in self.cells(index))
-        self.shadow.read(cells, access(op, engine, "read"))
 
     def copy(self, indices: Iterator[Index], op: Instruction, clock: ThreadClock) -> TimedAccess:
         """An asynchronous copy to these elements begins; the access is told when it `arrive`s."""
