@@ -3,6 +3,7 @@
 from compiler.typed_ast import nodes
 from compiler.typed_ast.body_effects import BodyEffects
 from compiler.typed_ast.body_scopes import NativeCall
+from compiler.typed_ast.callees_first import callees_first
 from compiler.typed_ast.checker import Checker
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.declarations import is_method
@@ -20,8 +21,8 @@ def effects(checker: Checker, program: nodes.Program, native_call: NativeCall) -
                 found.functions[name] = FunctionEffects(name, function)
     for own in found.functions.values():
         BodyEffects(checker, found, own, native_call).look()
-    for own in found.functions.values():
-        own.loops = own.loops or _comes_back(found, own.name)
+    for name in _circular(found):
+        found.functions[name].loops = True
     found.spread()
     return found
 
@@ -54,6 +55,19 @@ def _names_of(statement: nodes.Statement) -> list[str]:
         case nodes.ProgramParameter(name=name) | nodes.Function(name=name):
             return [name]
     return []
+
+
+def _circular(program: ProgramEffects) -> list[str]:
+    """The functions that call themselves, by however many steps."""
+    ends: set[str] = set()
+    """Those that can't, since nothing that they lead to does."""
+    open: list[str] = []
+    for name in callees_first(program.functions, lambda name: program.functions[name].calls):
+        if program.functions[name].calls.keys() <= ends:
+            ends.add(name)
+        else:
+            open.append(name)
+    return [name for name in open if _comes_back(program, name)]
 
 
 def _comes_back(program: ProgramEffects, name: str) -> bool:

@@ -1,11 +1,15 @@
 """The program's own functions: what their parameters and results are, calls with sizes bound call by call, and generic functions,
 whose bodies are checked again with the types of a call's arguments."""
 
+from collections.abc import Iterator
+
 from compiler.diagnostics import Label
 from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
+from compiler.typed_ast.callees_first import callees_first
 from compiler.typed_ast.checker import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, checks
 from compiler.typed_ast.conversions import is_silent, strong
 from compiler.typed_ast.declarations import changes_receiver, declared_twice
+from compiler.typed_ast.free_names import names_from_outside
 from compiler.typed_ast.function_annotations import check_annotation
 from compiler.typed_ast.generic_calls import Known, check_bounds, type_arguments
 from compiler.typed_ast.generics import copy_of, key_of_copy
@@ -32,6 +36,9 @@ from compiler.typed_ast.types import (
     FutureType,
     Type,
 )
+
+DEEP = 100
+"""Bodies that wait for the one that they call, beyond which those further down are checked first."""
 
 
 @checks(Impl)
@@ -74,15 +81,27 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
         return checker.results[function]
     if function in checker.in_progress:
         return declared_result(checker, function) or UNKNOWN
-    checker.in_progress.add(function)
-    findings, checker.findings = checker.findings, function.findings
-    try:
-        type_ = _check_body(checker, function, parameter_types(checker, function), first=True)
-    finally:
-        checker.in_progress.discard(function)
-        checker.findings = findings
-    checker.results[function] = type_
-    return type_
+    order = [function] if len(checker.in_progress) <= DEEP else callees_first([function], lambda caller: _called(checker, caller))
+    checker.in_progress.update(order)
+    for each in order:
+        findings, checker.findings = checker.findings, each.findings
+        try:
+            type_ = _check_body(checker, each, parameter_types(checker, each), first=True)
+        finally:
+            checker.in_progress.discard(each)
+            checker.findings = findings
+        checker.results[each] = type_
+    return checker.results[function]
+
+
+def _called(checker: Checker, caller: UserFunction) -> Iterator[UserFunction]:
+    """The functions that a function names and nobody has looked at."""
+    for name in names_from_outside(caller.node):
+        entry = caller.scope.find(name)
+        if not isinstance(entry, UserFunction) or entry.node.type_parameters:
+            continue
+        if entry not in checker.results and entry not in checker.in_progress:
+            yield entry
 
 
 def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:

@@ -27,6 +27,9 @@ LIBRARY_OF_NUMBERS = frozenset({"abs", "ceil", "exp", "floor", "log", "max", "mi
 SEVERAL = 2
 """Blocks from which on a function's runs are worth more than its blocks' calls."""
 
+DEEPEST = 100
+"""Calls inside of each other beyond which a function counts as not straight, so that looking at it doesn't nest without bound."""
+
 OF_SIZES = frozenset({"numel", "rank", "shape"})
 """Functions of the library that look at the extents of their first argument alone."""
 
@@ -61,13 +64,17 @@ class _Straight:
     constants: Mapping[str, Any]
     sites: Sequence[nodes.Compute]
     known: dict[str, int | None] = Factory(dict)
+    depth: int = 0
 
     def blocks(self, name: str) -> int | None:
         """How many blocks a function calls; None where it isn't straight."""
         if name not in self.known:
             self.known[name] = None  # as seen from inside itself: whatever calls itself isn't straight
-            with suppress(_Crooked):
-                self.known[name] = _Body(self, self.functions[name]).blocks
+            self.depth += 1
+            if self.depth <= DEEPEST:
+                with suppress(_Crooked):
+                    self.known[name] = _Body(self, self.functions[name]).blocks
+            self.depth -= 1
         return self.known[name]
 
 

@@ -12,17 +12,20 @@ from compiler.lowering.native.layouts import Layouts
 from compiler.lowering.native.names import ConstantExpression, NameMeaning, NamesInSight
 from compiler.lowering.native.rules import NativeRules
 from compiler.typed_ast import nodes
+from compiler.typed_ast.callees_first import callees_first
 from compiler.typed_ast.checker import CheckerOf
 from compiler.typed_ast.constants import whole_constant
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.declarations import CallableDeclaration, changes_receiver
+from compiler.typed_ast.free_names import names_from_outside
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import UNIT, Type
 from runtime.records import Factory, define, field, frozen
 
 DEEPEST = 100
-"""Functions that may be being written at once, each called by the one before."""
+"""Copies of one function that may be being written at once, each called by the one before; and functions that may be, before those further
+down are written first."""
 
 
 @frozen
@@ -54,6 +57,9 @@ class Elaboration:
     instances: dict[object, Instance] = Factory(dict)
     top: Surroundings = field(init=False)
     _names: dict[str, int] = Factory(dict)
+    _writing: list[Instance] = Factory(list)
+    _begun: set[int] = Factory(set)
+    """The declarations, by identity, of which there is an instance."""
 
     def __attrs_post_init__(self) -> None:
         self.top = Surroundings(NamesInSight(), Scope(), self.functions, self.frame)
@@ -125,11 +131,41 @@ class Elaboration:
             receiver = parameters[0][1] if changes_receiver(callee) else None
             made = Instance(name, callee, bound, constants, wraps, parameters, result, receiver)
             self.instances[key] = made
-            if sum(instance.open for instance in self.instances.values()) > DEEPEST:
-                message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"
-                raise ZyntaxError(Diagnostic("0109", message, callee.name_span, hint="pass the number as a plain parameter"))
+            self._writing.append(made)
+            self._begun.add(id(callee))
+            if len(self._writing) > DEEPEST:
+                self._require_end(callee)
+                self._write_callees(callee, wraps)
             self._write(made, around)
+            self._writing.pop()
         return made
+
+    def _require_end(self, callee: CallableDeclaration) -> None:
+        if sum(instance.callee is callee for instance in self._writing) > DEEPEST:
+            message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"
+            raise ZyntaxError(Diagnostic("0109", message, callee.name_span, hint="pass the number as a plain parameter"))
+
+    def _write_callees(self, callee: CallableDeclaration, wraps: bool) -> None:
+        """Writes the functions that it leads to, of which there is one instance only, from the last of a chain of calls to the first."""
+
+        by_id = {id(callee): callee}
+
+        def called(caller: int) -> Iterator[int]:
+            declaration = by_id[caller]
+            functions = self.surroundings(declaration).functions
+            for name in names_from_outside(declaration) if isinstance(declaration, nodes.Node) else ():
+                if name in functions and id(functions[name]) not in self._begun and self._has_one_instance(functions[name]):
+                    by_id[id(functions[name])] = functions[name]
+                    yield id(functions[name])
+
+        for function in callees_first([id(callee)], called)[:-1]:
+            self.instance(by_id[function], wraps=wraps)
+
+    def _has_one_instance(self, callee: CallableDeclaration) -> bool:
+        """Whether neither types nor constants nor sizes of arguments choose among instances of a function of the program."""
+        if not isinstance(callee, nodes.Function) or callee.body is None or callee.type_parameters:
+            return False
+        return all(isinstance(p.annotation, nodes.NamedTypeSyntax) and not p.annotation.arguments for p in callee.parameters)
 
     @contextmanager
     def seeing(self, around: Surroundings) -> Iterator[None]:
