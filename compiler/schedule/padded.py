@@ -14,7 +14,7 @@ from compiler.hir.types import Mem
 from compiler.schedule.combination import PairReduction
 from compiler.schedule.interior import ZoneBounds, all_hold, bounds_of, least_of
 from compiler.schedule.region import TileRegion
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.table import SIMD, AxisPlan, Table
 from compiler.schedule.tile_values import TileValues
 from runtime.records import frozen
 
@@ -26,6 +26,9 @@ MOST_STEPS = 4
 
 CHANNELS = "c"
 """Digit of the axis of terms that is turned on the way into the copy."""
+
+LEAST_TURNED = 4
+"""Lanes of the shortest vectors that are turned in registers."""
 
 MOST_TAPS = 2
 """Axes of terms along which windows at edges leave some out."""
@@ -48,6 +51,8 @@ class PaddedSource:
     channel: tuple[str, int] | None = None
     """An axis of terms that is the index of a dimension, which no windows move along and no condition bounds. Where it is long, neighbours
     along it are neighbours in the copy."""
+    picture: tuple[str, int] | None = None
+    """An axis of windows that is the index of a dimension: each has a picture of its own, which lie one behind the other in the copy."""
 
     def terms(self, axes: Sequence[str]) -> tuple[str, ...]:
         """These axes of terms, first those that windows move over: the terms that a window has follow one another."""
@@ -104,8 +109,8 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], a
     if len(dims) != 1 or not windows or not linear:
         return None
     step = load.index[dims[0]].coefficient(last)
-    alone = not {*axes[:-1]}.intersection(load.index[dims[0]].names)
-    if across and (not 1 <= step <= MOST_STEPS or not (alone or step == 1)):
+    lonely = not {*axes[:-1]}.intersection(load.index[dims[0]].names)
+    if across and (not 1 <= step <= MOST_STEPS or not (lonely or step == 1)):
         return None
     bounds: list[tuple[int, int, Affine]] = []
     for bound in () if product.guard is None else bounds_of(product.guard) or (None,):
@@ -120,7 +125,10 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], a
         return PaddedSource(load, last, dims[0], step, tuple(bounds))
     apart = {*range(len(load.index))} - {along, *(dim for dim, _, _ in bounds)}
     channel = next(((axis, dim) for dim in sorted(apart) for axis in product.k if load.index[dim] == Affine.of(axis)), None)
-    return PaddedSource(load, last, along, 1, tuple(bounds), channel if channel and _dims(load, channel[0]) == [channel[1]] else None)
+    outer = next(dim for dim, form in enumerate(load.index) if not every.isdisjoint(form.names))
+    picture = next(((axis, outer) for axis in axes if outer in apart and load.index[outer] == Affine.of(axis)), None)
+    alone = [each if each is not None and _dims(load, each[0]) == [each[1]] else None for each in (channel, picture)]
+    return PaddedSource(load, last, along, 1, tuple(bounds), *alone)
 
 
 def _dims(load: Load, axis: str) -> list[int]:
@@ -131,9 +139,20 @@ def _dims(load: Load, axis: str) -> list[int]:
 class PaddedCopy:
     """The copy of one such operand in a function: its extents and strides, made before the loops over batches."""
 
-    def __init__(self, source: PaddedSource, placing: TileValues, over: Sequence[str], axes: Sequence[str], lanes: int, b: Builder) -> None:
+    def __init__(
+        self,
+        source: PaddedSource,
+        placing: TileValues,
+        over: Sequence[str],
+        axes: Sequence[str],
+        lanes: int,
+        b: Builder,
+        pictures: Value | None = None,
+    ) -> None:
         self.source, self.placing, self.over, self.axes, self.lanes = source, placing, over, axes, lanes
         self.extents = {axis: placing.field.axes[axis] for axis in (*over, *axes)}
+        if pictures is not None and source.picture is not None:
+            self.extents[source.picture[0]] = Affine.of(pictures.name)
         index = source.load.index
         self.others = [dim for dim in range(len(index)) if dim != source.dim]
         self.spans = {dim: b.index(self.least(-form, -1) - self.least(form) + 1) for dim, form in enumerate(index)}
@@ -187,23 +206,30 @@ class PaddedCopy:
         others = [self.placing.form(forms[dim], region) - self.low(dim, region) for dim in self.others]
         return [*others, offset % source.step, region.forms[source.axis] + offset.floordiv(source.step)]
 
-    def fill(self, work: Value, region: TileRegion, at: LinePlace) -> None:
-        """Copies what lies inside and puts zeros around it; threads share the lines, which begin `at` these places of the memory."""
+    def fill(self, work: Value, region: TileRegion, at: LinePlace, first: Value | None = None) -> None:
+        """Copies what lies inside and puts zeros around it; threads share the lines, which begin `at` these places of the memory. `first`:
+        the number of the first picture."""
         if self.turned is None:
-            self.fill_lines(work, region, at, None)
+            self.fill_lines(work, region, at, first, None)
         else:
             with region.builder.branch(self.turned) as (then, otherwise, _):
-                self.fill_lines(work, region.inside(then, ()), at, self.source.channel)
-                self.fill_lines(work, region.inside(otherwise, ()), at, None)
+                self.fill_lines(work, region.inside(then, ()), at, first, self.source.channel)
+                self.fill_lines(work, region.inside(otherwise, ()), at, first, None)
 
-    def fill_lines(self, work: Value, region: TileRegion, at: LinePlace, channel: tuple[str, int] | None) -> None:
+    def fill_lines(self, work: Value, region: TileRegion, at: LinePlace, first: Value | None, channel: tuple[str, int] | None) -> None:
         """`channel`: what lies along the lines of the copy instead, so many together, and is turned on the way."""
         source, b, dtype, lanes = self.source, region.builder, mem_of(work).dtype, self.lanes
         mem = region.find(source.load.mem)
         assert mem is not None
         dims = mem_of(source.load.mem).dims
         lows = {dim: self.low(dim, region) for dim in (*self.others, source.dim)}
-        plan, one = AxisPlan(source.axis, "time", 1, lanes), AxisPlan(source.axis)
+        if first is not None and source.picture is not None:
+            lows[source.picture[1]] += first.name
+        # of short lines half a vector is turned at a time
+        width = lanes if channel is None else min(lanes, max(LEAST_TURNED, lanes // 2))
+        plan = AxisPlan(source.axis, "time", 1, width, simd=SIMD if width == lanes else f"{SIMD}_{CHANNELS}")
+        line_of, one = AxisPlan(source.axis, "time", 1, lanes), AxisPlan(source.axis)
+        self.placing.declare(plan)
         steps = {dim: lanes if channel is not None and dim == channel[1] else 1 for dim in self.others}
         counts = [*(b.index(Affine.of(self.spans[dim].name).ceildiv(step)) for dim, step in steps.items()), self.counts[-1]]
         with b.loop("line", 0, Affine.of(b.product(counts).name), place="thread") as (body, line):
@@ -227,24 +253,24 @@ class PaddedCopy:
             low, high = bounds.elements(length)
             some, none = all_hold([form for dim in self.others for form in inside(dim)], body), body.const(0, "index")
             head, tail = (Affine.of(body.select(some, each, none).name) for each in (low, high))
-            for first, end in (Affine(), head.ceildiv(together)), (tail.floordiv(together), Affine.of(length.name).ceildiv(together)):
-                with body.loop("at", first, end) as (zeros, number):
+            for begin, end in (Affine(), head.ceildiv(together)), (tail.floordiv(together), Affine.of(length.name).ceildiv(together)):
+                with body.loop("at", begin, end) as (zeros, number):
                     along = Affine.of(number.variable.name)
-                    place = at_pixel(plan.form(along), Affine()) if channel is None else at_pixel(along, plan.within())
+                    place = at_pixel(line_of.form(along), Affine()) if channel is None else at_pixel(along, line_of.within())
                     zeros.store(work, zeros.const(0, dtype), place)
             with body.when(some) as then:
-                vectors = then.index((Affine.of(high.name) - low.name).floordiv(lanes))
-                behind = then.add(low, then.mul(vectors, then.const(lanes, "index")))
+                vectors = then.index((Affine.of(high.name) - low.name).floordiv(width))
+                behind = then.add(low, then.mul(vectors, then.const(width, "index")))
                 # what is left over: a vector that reaches back, or elements where there is none
                 filled = then.op("ge", vectors, then.const(1, "index"))
-                last = then.index(Affine.of(high.name) - lanes)
+                last = then.index(Affine.of(high.name) - width)
                 over = then.op("min", then.sub(high, behind), then.const(1, "index"))
                 once, high = then.select(filled, then.add(last, over), last), then.select(filled, low, high)
-                ranges = (plan, low, behind, lanes), (plan, last, once, 1), (one, low, high, 1)
+                ranges = (plan, low, behind, width), (plan, last, once, 1), (one, low, high, 1)
 
                 def copy(b: Builder, across: Affine) -> None:
-                    for each, first, end, step in ranges:
-                        with b.loop("at", Affine.of(first.name), Affine.of(end.name), step) as (copying, number):
+                    for each, begin, end, step in ranges:
+                        with b.loop("at", Affine.of(begin.name), Affine.of(end.name), step) as (copying, number):
                             along = Affine.of(number.variable.name) + each.within()
                             place = {dim: form.substitute({source.axis: along}) for dim, form in index.items()}
                             if channel is not None:

@@ -14,7 +14,7 @@ from compiler.schedule.interior import ZoneBounds
 from compiler.schedule.padded import PaddedCopy, WindowTap
 from compiler.schedule.table import AxisPlan
 
-EDGE_SHARE = 8
+EDGE_SHARE = 16
 """Where results are stored along lines, ends of lines are boxes of their own if they are at least this part of it: they are stored one by
 one."""
 
@@ -39,7 +39,7 @@ class WindowOrder:
 
     def __init__(self, copy: PaddedCopy, product: PairReduction, axes: Sequence[str], tile: int, in_lines: bool, b: Builder) -> None:
         self.axes, self.tile, self.placing = axes, tile, copy.placing
-        self.extents = {axis: b.count(copy.placing.field.axes[axis]) for axis in (*axes, *product.k)}
+        self.extents = {axis: b.count(copy.extents[axis]) for axis in (*axes, *product.k)}
         self.taps = copy.source.taps(axes, product.k, copy.placing.field.axes)
         self.count = b.product([self.extents[axis] for axis in axes])
         zero = b.const(0, "index")

@@ -20,7 +20,7 @@ from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.field import contiguity
 from compiler.schedule.packed import Packing, Side
 from compiler.schedule.padded import PaddedCopy
@@ -32,6 +32,9 @@ from compiler.schedule.window_order import WindowOrder
 
 LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
 """Filters, and terms of windows, from which these are read from a copy."""
+
+NEAR_BYTES, ENOUGH_WINDOWS = 1 << 19, 1 << 9
+"""Bytes of pictures that are copied together, and windows in them so that edges fill tiles."""
 
 STORED = "s"
 """Digit of the axis across the vectors in which results are stored."""
@@ -50,6 +53,11 @@ class PlacingInPlace(PlacingPacked):
         self.stored = plans if self.turned else (AxisPlan(window), AxisPlan(across, lanes=packing.lanes))
         for plan in self.stored:
             self.declare(plan)
+        picture = packing.padded.picture if packing.padded is not None else None
+        self.by_picture = picture[0] if picture is not None and picture[0] != window else ""
+        """The axis of pictures, some of which are copied at a time."""
+        self.first: Value | None = None
+        """The first of these."""
 
     def is_large(self, b: Builder) -> Value:
         terms, windows, filters = (
@@ -66,7 +74,12 @@ class PlacingInPlace(PlacingPacked):
         rows, columns = packing.rows, packing.columns
         assert packing.padded is not None
         self.cut(b)
-        copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b)
+        pictures: Value | None = None
+        if self.by_picture:
+            every = b.count(self.field.axes[self.by_picture])
+            one = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b, b.const(1, "index"))
+            pictures = self.together(one.size, every, b)
+        copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b, pictures)
         panels = b.product(self.counts(columns, b))
         self.order = order = WindowOrder(copy, self.product, rows.axes, rows.plan.tile, self.turned, b)
         apart = b.mul(b.mul(self.depth, self.blocks), b.const(columns.plan.tile, "index"))
@@ -80,7 +93,6 @@ class PlacingInPlace(PlacingPacked):
         self.before[columns] = Affine()
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
-            copy.fill(self.work, region, lambda at, _, b: [Affine(), Affine(), Affine(), Affine.of(copy.place(at, b).name)])
             none = region.builder.const(0, "index")
             tiles = region.builder.index(Affine.of(order.count.name).ceildiv(rows.plan.tile))
 
@@ -90,7 +102,16 @@ class PlacingInPlace(PlacingPacked):
                     self.of_columns = Affine.of(terms.start.name) * columns.plan.tile + copy.size.name
                     act(terms, region.inside(body, ()))
 
+            def by_pictures(region: TileRegion) -> None:
+                if pictures is None:
+                    sums_of_blocks(region)
+                    return
+                with region.builder.loop("picture", 0, region.builder.op("div", every, pictures).name) as (body, part):
+                    self.first = body.mul(part.variable, pictures)
+                    sums_of_blocks(region.inside(body, ()))
+
             def sums_of_blocks(region: TileRegion) -> None:
+                copy.fill(self.work, region, lambda at, _, b: [*[Affine()] * 3, Affine.of(copy.place(at, b).name)], self.first)
                 with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, task):
                     blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
                     self.store_block(stores, task, inner)
@@ -99,12 +120,23 @@ class PlacingInPlace(PlacingPacked):
                 self.of_columns = Affine.of(copy.size.name)
                 finite = self.pack_dense(panels, region)
                 if self.product.guard is None or not is_float(dtype):
-                    sums_of_blocks(region)
+                    by_pictures(region)
                 else:
-                    self.where_all(finite, stores, region, sums_of_blocks)
+                    self.where_all(finite, stores, region, by_pictures)
             else:
                 blocks_of_terms(region, lambda terms, inner: self.pack(columns, panels, inner, terms))
-                sums_of_blocks(region)
+                by_pictures(region)
+
+    def together(self, size: Value, every: Value, b: Builder) -> Value:
+        """How many pictures of this size are copied together, a divisor of all: what the second cache holds, more where windows are few."""
+        windows = b.product([b.count(self.field.axes[axis]) for axis in self.packing.rows.axes])
+        most = b.op("div", b.const(NEAR_BYTES // bytes_of(self.product.dtype), "index"), size)
+        of_one = b.op("max", b.op("div", windows, b.op("max", every, b.const(1, "index"))), b.const(1, "index"))
+        most = b.op("min", every, b.op("max", most, self.quotient(b, b.const(ENOUGH_WINDOWS, "index"), of_one)))
+        with b.loop("number", 1, Affine.of(most.name) + 1, carried=[b.const(1, "index")]) as (body, number):
+            divides = body.op("eq", body.op("rem", every, number.variable), body.const(0, "index"))
+            body.yield_(body.select(divides, number.variable, number.carried[0]))
+        return number.results[0]
 
     def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
         sums = b.alloc(Mem(self.product.dtype, (Affine.of(self.packing.slot),), align=64), "sums")
@@ -250,6 +282,8 @@ class PlacingInPlace(PlacingPacked):
             with outer.loop("line", lines[0].name, lines[1].name) as (body, line):
                 inner = region.inside(body, box.others)
                 inner.forms.update(box.forms(line.variable, body))
+                if self.first is not None:
+                    inner.forms[self.by_picture] += self.first.name
                 inner.narrow.update({name: AxisPlan(name) for name in box.others})
                 at = body.mul(line.variable, box.width)
                 low, high = body.op("max", body.sub(here, at), zero), body.op("min", body.sub(behind, at), box.width)

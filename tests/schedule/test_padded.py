@@ -30,6 +30,28 @@ def far(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 5, 3, DTYPE]): tensor {
             out[n, f, y, z] = s
     }
 }
+def single(x: tensor[C, H, W, DTYPE], w: tensor[F, C, 3, 3, DTYPE]): tensor {
+    compute(x, w) {
+        for f in 0..F, y in 0..H, z in 0..W:
+            var s = ZERO
+            for c in 0..C, r in 0..3, q in 0..3:
+                let v = y + r - 1
+                let u = z + q - 1
+                if v >= 0 and v < H and u >= 0 and u < W: s += x[c, v, u] * w[f, c, r, q]
+            out[f, y, z] = s
+    }
+}
+def side_by_side(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 3, 3, DTYPE], bias: tensor[B, F, DTYPE]): tensor {
+    compute(x, w, bias) {
+        for n in 0..B, f in 0..F, y in 0..H, z in 0..W:
+            var s = ZERO
+            for c in 0..C, r in 0..3, q in 0..3:
+                let v = y + r - 1
+                let u = z + q - 1
+                if v >= 0 and v < H and u >= 0 and u < W: s += x[n, c, v, u] * w[f, c, r, q]
+            out[f, y, z, n] = s + bias[n, f]
+    }
+}
 def solid(x: tensor[B, D, H, W, C, DTYPE], w: tensor[3, 3, 3, C, F, DTYPE]): tensor {
     compute(x, w) {
         for n in 0..B, a in 0..D, y in 0..H, z in 0..W, f in 0..F:
@@ -134,6 +156,18 @@ def test_windows_lack_several_terms_at_edges(program: Any, kind: Any, shape: tup
     expected = np.einsum("ncyzrq,fcrq->nfyz", views[:, :, ::step, :, :, ::2], w.astype(float))
     np.testing.assert_array_equal(program.far(x, w), expected)
     np.testing.assert_array_equal(program.far(x, np.asfortranarray(w)), expected)
+
+
+@pytest.mark.parametrize("shape", [(5, 20, 41, 40), (6, 33, 24, 39)])
+def test_pictures_that_are_copied_some_at_a_time(program: Any, kind: Any, shape: tuple[int, ...]) -> None:
+    """Results of each picture together, and those of all pictures side by side; and one picture without an axis of pictures."""
+    dtype, step = kind
+    x, w, bias = numbers(dtype, *shape), numbers(dtype, 34, shape[1], 3, 3), numbers(dtype, shape[0], 34)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    expected = windows(padded, w, 1)
+    np.testing.assert_array_equal(program.padded(x, w), windows(padded, w, step))
+    np.testing.assert_array_equal(program.side_by_side(x, w, bias), expected.transpose(1, 2, 3, 0) + bias.T[:, None, None])
+    np.testing.assert_array_equal(program.single(x[0], w), expected[0])
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 1, 3, 9)])
