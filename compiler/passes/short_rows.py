@@ -29,6 +29,9 @@ from runtime.records import define, field, frozen
 SHORT, SHORT_FETCHED = 64, 32
 """Turns below which a loop is short: one over elements in a row, and one at indices that are data."""
 
+LANES, NARROW = 8, 2
+"""Turns of a block that reads at indices that are data, and bytes of floats that are read there for which it pays."""
+
 VECTORS = 2
 """Vectors of a block."""
 
@@ -52,6 +55,8 @@ class _Row:
     lanes: int
     fetches: bool
     """Whether elements are read at indices that are data."""
+    fetched: tuple[Load, ...]
+    """These, where they are floats that are converted, many at once, and all others can be read under masks."""
 
 
 def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _Row | None:
@@ -72,7 +77,7 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     plain = all(not i.regions and (i.effects in (Effect.PURE, Effect.READ) or isinstance(i, Check)) for i in body)
     if not loads or not plain:
         return None
-    inside = {value.name for inner in body for value in inner.results}
+    inside = {value.name: value for inner in body for value in inner.results}
     if any(load.where is not None or load.pad is not None for load in loads):
         return None
     fetched = [load for load in loads if any(name in inside for form in load.index for name in form.names)]
@@ -82,7 +87,8 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     wide = {fold.result for fold in folds} | {value for fold in folds for value in fold.operand_values}
     computed = {dtype_of(value) for inner in body for value in inner.results if value not in wide or value in terms} - {"index", "i1"}
     lanes = min(machine.lanes(dtype) for dtype in computed)
-    return _Row(folds, terms, lanes, bool(fetched)) if lanes > 1 else None
+    masked = all(_is_in_vectors(load, op.variable.name, machine) if load not in fetched else _is_narrow(load, inside) for load in loads)
+    return _Row(folds, terms, lanes, bool(fetched), tuple(fetched) if masked else ()) if lanes > 1 else None
 
 
 def _narrowed(term: Value, fold: Binary, op: For) -> Value:
@@ -109,6 +115,14 @@ def _is_in_vectors(load: Load, variable: str, machine: CpuMachine) -> bool:
     return dense and not any(steps[:-1]) and steps[-1] == 1 and 8 * bytes_of(mem.dtype) >= machine.masked_bits
 
 
+def _is_narrow(load: Load, inside: Mapping[str, Value]) -> bool:
+    """Whether a float of few bytes is read at an index that memory holds as it is: at 0 where none is read."""
+    mem, forms = mem_of(load.mem), [form for form in load.index if form in map(Affine.of, inside)]
+    source = inside[min(forms[0].names)].source if len(forms) == 1 == mem.rank else None
+    source = source.value.source if isinstance(source, Cast) else source
+    return isinstance(source, Load) and is_float(mem.dtype) and bytes_of(mem.dtype) <= NARROW
+
+
 @define(eq=False)
 class _Rows(Rebuild):
     rows: Mapping[Instruction, _Row] = field(factory=dict, kw_only=True)
@@ -121,14 +135,37 @@ class _Rows(Rebuild):
         count = into.op("max", into.index(self.form(op.high) - self.form(op.low)), into.const(0, "index"))
         row = self.rows[op]
         few = into.op("lt", count, into.const(SHORT_FETCHED if row.fetches else max(SHORT, VECTORS * row.lanes), "index"))
+        for extent in dict.fromkeys(dim for load in row.fetched for dim in mem_of(load.mem).dims):
+            # lanes outside of a row read what is first
+            few = into.both(few, into.op("gt", into.index(self.form(extent)), into.const(0, "index")))
         with into.branch(few, [value.type for value in op.results]) as (then, otherwise, chosen):
             if row.fetches:
-                then.yield_(*then.emit(rebuilt(self.renewed(op, then), lambda value: value, marks=(("short", True),))).results)
+                short = self.in_lanes(op, row, count, then) if row.fetched else then.emit(self.one_by_one(op, then)).results
+                then.yield_(*short)
                 otherwise.yield_(*otherwise.emit(self.renewed(op, otherwise)).results)
             else:
                 then.yield_(*self.in_vectors(op, row, count, True, then))
                 otherwise.yield_(*self.in_vectors(op, row, count, False, otherwise))
         return chosen.results
+
+    def one_by_one(self, op: For, into: Builder) -> Instruction:
+        return rebuilt(self.renewed(op, into), lambda value: value, marks=(("short", True),))
+
+    def in_lanes(self, op: For, row: _Row, count: Value, into: Builder) -> list[Value]:
+        """What all turns come to, few lanes at a time, the first of them under a mask: how often a loop goes on is foretold once."""
+        lanes = self.axis(f"simd_{LANES}", LANES)
+        types = [Tile(dtype_of(term), ((lanes, LANES),)) for term in row.terms]
+        nothing = [into.const(identity_of(f.operator, [t.dtype])[0], t) for f, t in zip(row.folds, types, strict=True)]
+        low, whole, within = self.form(op.low), Affine.of(count.name).floordiv(LANES), Affine.of(lanes)
+        rest = into.index(Affine.of(count.name) - whole * LANES)
+        inside = into.op("lt", into.cast(into.index(within), "i32"), into.cast(rest, "i32"))
+        with into.loop("first", 0, 1, carried=nothing, short=True) as (body, first):
+            terms = self.terms(op, row, low + within, inside, body)
+            body.yield_(*[body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)])
+        with into.loop("block", 0, whole, carried=first.results, short=True) as (body, loop):
+            terms = self.terms(op, row, low + rest.name + Affine.of(loop.variable.name) * LANES + within, None, body)
+            body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
+        return self.whole(op, row, count, loop.results, [lanes], into)
 
     def in_vectors(self, op: For, row: _Row, count: Value, short: bool, into: Builder) -> list[Value]:
         """What all turns come to, some vectors at a time. `short`: under masks all along."""
@@ -155,10 +192,14 @@ class _Rows(Rebuild):
                 terms = block(Affine.of(loop.variable.name), masked, body)
                 body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
             sofar = loop.results
+        return self.whole(op, row, count, sofar, [vectors, lanes], into)
+
+    def whole(self, op: For, row: _Row, count: Value, sofar: Sequence[Value], over: Sequence[str], into: Builder) -> list[Value]:
+        """What lanes come to, joined with what was before."""
         results: list[Value] = []
         for fold, initial, vector in zip(row.folds, op.carried, sofar, strict=True):
             flags = [flag for flag in fold.flags if flag == "reassoc"]
-            (all_,) = into.reduce(fold.operator, vector, over=[vectors, lanes], flags=flags)
+            (all_,) = into.reduce(fold.operator, vector, over=over, flags=flags)
             before, wide = self.values[initial], dtype_of(fold.result)
             joined = into.op(fold.operator, before, all_ if dtype_of(all_) == wide else into.cast(all_, wide), flags=fold.flags)
             # what changes nothing in a narrow type may change something in a wide one
@@ -172,9 +213,12 @@ class _Rows(Rebuild):
         for each in op.body.body[:-1]:
             if each not in row.folds:
                 into.span = each.span
-                masked: dict[str, Any] = {"where": inside} if isinstance(each, Load) else {}
+                masked: dict[str, Any] = {"where": inside} if isinstance(each, Load) and each not in row.fetched else {}
+                if isinstance(each, Check) and inside is not None:
+                    masked = {"condition": into.op("or", self.values[each.condition], into.op("not", inside))}
                 new = rebuilt(each, self.values.__getitem__, self.form, **masked)
-                for old, value in zip(each.results, into.emit(new, each.results[0].name).results, strict=True):
+                made = into.emit(new, each.results[0].name if each.results else "").results
+                for old, value in zip(each.results, made, strict=True):
                     self.bind(old, value)
         terms = [self.values[term] for term in row.terms]
         self.values, self.names = before

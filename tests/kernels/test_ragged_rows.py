@@ -575,3 +575,40 @@ def test_extremes_of_narrow_numbers_in_wide_ones(kind: type, first: int) -> None
     expected = [[max([first, *row]), min([first, *row])] for row in (v[a:b].tolist() for a, b in pairwise(start))]
     got = zynml.compile(text.replace(", T]", f", {'u' if kind is np.uint8 else 'i'}{8 * v.itemsize}]")).f(start, v, np.int32(first))
     np.testing.assert_array_equal(got[:-1], expected)
+
+
+HALVES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+def narrow_vector(dtype: str) -> str:
+    """The vector's product with weights and a vector of this type, columns of 32 bits, and results of f32."""
+    narrow = VECTOR.replace("weight: tensor[K]", f"weight: tensor[K, {dtype}]").replace("x: tensor[N]", f"x: tensor[N, {dtype}]")
+    return narrow.replace("column: tensor[K, i64]", "column: tensor[K, i32]").replace("tensor[R]", "tensor[R, f32]")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_sparse_rows_of_halves(kind: str, dtype: str) -> None:
+    start = starts(LENGTHS[kind])
+    column = _RANDOM.integers(0, 41, start[-1]).astype(np.int32)
+    weight, x = (floats(count).astype(HALVES[dtype]) for count in (start[-1], 41))
+    expected = by_rows(start, weight.astype(np.float64) * x.astype(np.float64)[column])
+    got = zynml.compile(narrow_vector(dtype)).f(start, column, weight, x, len(start) - 1)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("place", [*range(20, 39)])
+def test_a_wrong_column_of_halves_is_told_wherever_it_stands_in_a_row(place: int) -> None:
+    start = starts(np.array([0, 20, 19, 3]))
+    column, weight, x = np.zeros(42, np.int32), floats(42).astype(np.float16), floats(5).astype(np.float16)
+    program = zynml.compile(narrow_vector("f16"))
+    for wrong in (5, -1, 2**31 - 1, -(2**31)):
+        column[place] = wrong
+        with pytest.raises(zynml.ZynMLError, match=f"index {wrong} is out of range: axis 0 of `x` has 5 elements"):
+            program.f(start, column, weight, x, 4)
+
+
+def test_empty_rows_of_an_empty_vector() -> None:
+    start, nothing = np.zeros(9, np.int64), np.zeros(0, np.float16)
+    got = zynml.compile(narrow_vector("f16")).f(start, np.zeros(0, np.int32), nothing, nothing, 8)
+    assert not np.asarray(got).any()
