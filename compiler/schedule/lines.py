@@ -28,6 +28,9 @@ LEAST = 4
 TURNS = 4
 """Steps that a loop across lines takes at once: what lines carry goes through memory once for all of them."""
 
+NEAR_ROWS, PAGE = 256, 4096
+"""Bytes of rows that are one stream together, and of those that lie in pages of their own: processors fetch ahead along one a page."""
+
 EVEN = 4
 """Units of work for each thread from which rows aren't cut for threads."""
 
@@ -224,8 +227,11 @@ class _Marching:
             self.each(straight, b, op.carried, carried)
             straight = []
             low, high = self.form(op.low), self.form(op.high)
-            if op.step == 1 and carried and not any(isinstance(inner, For | Store) for inner in op.body.body):
+            if op.step == 1 and carried and not any(isinstance(inner, For) for inner in op.body.body):
                 count = b.op("max", b.index(high - low), b.index(0))
+                stored = [bytes_of(mem_of(inner.mem).dtype) for inner in op.body.body if isinstance(inner, Store)]
+                if stored:
+                    count = b.select(self.streams(max(stored), b), count, b.index(0))
                 behind = low + Affine.of(count.name).floordiv(TURNS) * TURNS
                 with b.loop(op.variable.name, low, behind, TURNS) as (inner, loop):
                     *body, last = op.body.body
@@ -282,6 +288,11 @@ class _Marching:
             kept = [(old, new) for old, new in own.items() if old in self.buffers and any(old in op.results for op in ops)]
             for buffer, new in [*((self.buffers[old], new) for old, new in kept), *zip(buffers, after, strict=True)]:
                 inner.store(buffer, new, [line])
+
+    def streams(self, size: int, b: Builder) -> Value:
+        """Whether several rows of so many bytes an element, stored at once, are fetched ahead as one is."""
+        row = b.mul(self.count, b.index(size))
+        return b.op("or", b.op("lt", row, b.index(NEAR_ROWS)), b.op("ge", row, b.index(PAGE)))
 
     def form(self, form: Affine) -> Affine:
         return form.substitute({name: self.forms[name] for name in form.names if name in self.forms})

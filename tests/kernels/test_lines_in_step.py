@@ -10,9 +10,11 @@ import zynml
 from compiler.analysis.dependence import analyse
 from compiler.backends.cpu.paths import path_of
 from compiler.fusion.program_kernels import kernels
+from compiler.hir.control import For
+from compiler.hir.memory import Store
 from compiler.schedule import lines_along
 from compiler.schedule.down_columns import columns_of
-from compiler.schedule.lines import in_step
+from compiler.schedule.lines import TURNS, in_step
 
 Array = np.ndarray[Any, Any]
 _RANDOM = np.random.default_rng(11)
@@ -61,7 +63,7 @@ def f(x: tensor[T, J, DTYPE]) {
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("steps", "lines"), [(0, 3), (0, 5), (1, 0), (1, 1), (1000, 1), (1000, 3), (7, 33), (33, 31), (1, 1000), (5, 1031), (3, 5000)])
+@pytest.mark.parametrize(("steps", "lines"), [(0, 3), (0, 5), (1, 0), (1, 1), (1000, 1), (1000, 3), (7, 33), (33, 31), (1, 1000), (5, 1031), (3, 5000), (10, 63), (11, 1100)])
 def test_each_line_has_its_states(steps: int, lines: int, threads: int) -> None:
     x = _RANDOM.standard_normal((steps, lines)).astype(np.float32)
     a, b = np.ones(lines), 0.25 * np.arange(lines)
@@ -158,6 +160,12 @@ def test_sums_of_narrow_rows_and_of_few_go_in_tiles(steps: int, lines: int) -> N
 @pytest.mark.parametrize("lines", [0, 1, 3, 4, 1000])
 def test_few_lines_of_running_sums_keep_their_loops(lines: int) -> None:
     assert _marches(SUMS.replace("DTYPE", "i64"), {"T": 1000, "J": lines}) == (lines >= 4)
+
+
+def test_lines_that_store_take_several_steps_at_once() -> None:
+    ((_, kernel),) = kernels(zynml.compile(SUMS.replace("DTYPE", "i32"))._session)
+    loops = [op for top in in_step(kernel.nest, analyse(kernel.nest))[0].body.body for op in top.walk() if isinstance(op, For)]
+    assert any(loop.step == TURNS and any(isinstance(op, Store) for op in loop.walk()) for loop in loops)
 
 
 def _marches(source: str, sizes: dict[str, int]) -> bool:
