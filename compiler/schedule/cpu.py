@@ -15,6 +15,7 @@ from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.short_rows import short_rows
 from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
+from compiler.schedule.computed_again import PlacingAgain
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
 from compiler.schedule.lines import in_step
@@ -75,6 +76,10 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             if not tile_of(field) and lines:
                 words = (*words, *(f"{each} where they are many" for each in lines))
                 return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)
+            again = materialise(plain, functions=False)
+            if len(again.body.body) < len(field.body.body) and again.axes == field.axes:
+                words = (*words, "  functions of elements are computed again where more are kept than caches hold")
+                return Scheduled(PlacingAgain(field, again, table).run(), words, table.unheeded)
             return Scheduled(place(field, table), words, table.unheeded)
         except NotPlaceable as refusal:
             reason = str(refusal)

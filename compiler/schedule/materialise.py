@@ -20,9 +20,10 @@ Target = Store | Reduce | Contract
 _COSTLY = {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf"}
 
 
-def materialise(field: HirFunction) -> HirFunction:
-    """The field with buffers for values that cost much and are read in more than one loop."""
-    stored = _kept(field)
+def materialise(field: HirFunction, functions: bool = True) -> HirFunction:
+    """The field with buffers for values that cost much and are read in more than one loop; those that are `functions` of single elements
+    only if so asked."""
+    stored = {value: axes for value, axes in _kept(field).items() if functions or isinstance(value.source, Reduce | Contract)}
     return _Rebuilding(field, stored).run() if stored else field
 
 

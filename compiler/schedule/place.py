@@ -60,21 +60,20 @@ class Placing(TileValues):
         function = self.out.function
         function.kernel_info, function.constraints = self.field.kernel_info, self.field.constraints
         function.sites, function.linkage = self.field.sites, self.field.linkage
+        self.begin(self.stores(), root)
+        return self.out.finish()
+
+    def stores(self) -> list[Target]:
+        """What the field stores; those to its own buffers are noted as their sources."""
         stores: list[Target] = []
         for op in self.field.body.body:
-            match op:
-                case Alloc():
-                    pass
-                case Store(mem=mem) if isinstance(mem.source, Alloc):
-                    self.sources[mem] = op
-                case Store():
-                    stores.append(op)
-                case _ if op.regions or not op.results:
-                    raise NotPlaceable(f"`{op.name}` in a field")
-                case _:
-                    pass
-        self.begin(stores, root)
-        return self.out.finish()
+            if isinstance(op, Store) and isinstance(op.mem.source, Alloc):
+                self.sources[op.mem] = op
+            elif isinstance(op, Store):
+                stores.append(op)
+            elif not isinstance(op, Alloc) and (op.regions or not op.results):
+                raise NotPlaceable(f"`{op.name}` in a field")
+        return stores
 
     def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
         """Everything that the function computes."""

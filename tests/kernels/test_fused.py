@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zynml
+from compiler.backends.cpu.paths import path_of
+from compiler.fusion.program_kernels import kernels
 from tests.kernels.checks import DTYPES, FLOATS, LAYOUTS, SIZES, Array, by_layout, exactly, holds, laid_out, launched, numbers, spread, wide
 
 SHAPES = (*((s, 5) for s in SIZES), *((5, s) for s in SIZES if s), (33, 257), (64, 64))
@@ -67,6 +70,17 @@ def test_softmax(dtype: str, layouts: tuple[str], shapes: list[tuple[int, int]])
         assert got.dtype == DTYPES[dtype]
         want = softmax(x)
         holds(got, want, want * STEPS[dtype], shape[1])
+
+
+@pytest.mark.parametrize(("shape", "kept"), [((1, 6_291_456), True), ((1, 6_291_457), False), ((3, 1000), True)])
+def test_softmax_of_rows_that_no_cache_holds(shape: tuple[int, int], kept: bool) -> None:
+    """Exponentials of 24 MB are kept between the passes; of more they are computed again."""
+    program = zynml.compile(SOFTMAX)
+    ((_, kernel),) = kernels(program._session)
+    assert set(path_of(kernel.scheduled.function, dict(zip("MN", shape, strict=True))).values()) == {kept}
+    x = numbers("f32", shape)
+    want = softmax(x)
+    np.testing.assert_allclose(program.f(x), want, rtol=1e-5, atol=0)
 
 
 def test_softmax_of_columns() -> None:
