@@ -220,9 +220,9 @@ class TileValues:
     def index(self, index: tuple[Affine, ...], mem: Value, region: TileRegion) -> list[Affine]:
         if mem not in self.sources:
             return [self.form(form, region) for form in index]
+        rows, vectors = self.shared_axes(mem, region)
         own = [self.form(form, region) for form in index]
-        extra = [self.plan(axis, region).within() for axis in self.shared_axes(mem, region)]
-        return extra + own
+        return [*(plan.within() for plan in rows), *own, *(plan.within() for plan in vectors)]
 
     # ---- masks ----
 
@@ -255,18 +255,20 @@ class TileValues:
 
     # ---- local buffers ----
 
-    def shared_axes(self, mem: Value, region: TileRegion) -> list[str]:
-        """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
-        outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
-        return [a for a in sorted(outside, key=self.table.order) if self.plan(a, region).digits()]
+    def shared_axes(self, mem: Value, region: TileRegion) -> tuple[list[AxisPlan], list[AxisPlan]]:
+        """Axes whose loops stand outside the buffer but whose tile digits it must keep apart: rows, and those of vectors, whose lanes lie
+        side by side in it."""
+        outside = sorted(self.target_axes(self.sources[mem]) - self.private_axes(mem), key=self.table.order)
+        plans = [plan for plan in (self.plan(axis, region) for axis in outside) if plan.digits()]
+        return [plan for plan in plans if plan.lanes == 1], [plan for plan in plans if plan.lanes > 1]
 
     def make_buffer(self, store: Store, region: TileRegion) -> None:
         type = store.mem.type
         assert isinstance(type, Mem)
-        extra = [Affine.of(self.plan(axis, region).tile) for axis in self.shared_axes(store.mem, region)]
-        region.made[store.mem] = region.builder.alloc(
-            Mem(type.dtype, (*extra, *type.dims), space=type.space, align=64), store.mem.name
-        )
+        rows, vectors = ([Affine.of(plan.tile) for plan in plans] for plans in self.shared_axes(store.mem, region))
+        dims = (*rows, *type.dims, *vectors)
+        region.made[store.mem] = region.builder.alloc(Mem(type.dtype, dims, space=type.space, align=64), store.mem.name)
+
 
 def _is_accumulator(target: Target, value: Value) -> bool:
     return isinstance(target, Contract) and value is target.accumulator

@@ -8,6 +8,7 @@ import pytest
 import zynml
 from compiler.backends.cpu.paths import path_of
 from compiler.fusion.program_kernels import kernels
+from compiler.hir.memory import Alloc, Load
 from tests.kernels.checks import DTYPES, FLOATS, LAYOUTS, SIZES, Array, by_layout, exactly, holds, laid_out, launched, numbers, spread, wide
 
 SHAPES = (*((s, 5) for s in SIZES), *((5, s) for s in SIZES if s), (33, 257), (64, 64))
@@ -89,6 +90,13 @@ def test_softmax_of_columns() -> None:
         x = numbers("f32", shape)
         want = softmax(x, 0)
         holds(launched(text, laid_out(x, layout)), want, want * 4, shape[0])
+
+
+def test_what_columns_keep_lies_as_their_lanes_do() -> None:
+    text = SOFTMAX.replace("x[i, j]", "x[j, i]").replace("out[i, j]", "out[j, i]")
+    ((_, kernel),) = kernels(zynml.compile(text)._session)
+    loads = [op for top in kernel.scheduled.function.body.body for op in top.walk() if isinstance(op, Load) and isinstance(op.mem.source, Alloc)]
+    assert loads and all(load.index[-1].coefficient("simd") == 1 for load in loads if "simd" in dict(load.result.type.axes))
 
 
 @pytest.mark.parametrize(("layouts", "shapes"), by_layout(spread(SHAPES[8:], LAYOUTS)))
