@@ -12,13 +12,7 @@ from contextlib import contextmanager
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, FenceAsync, SharedAlloc, Shuffle, SyncThreads
-from compiler.hir.hopper import (
-    WARPGROUP_KINDS,
-    BarrierArrive,
-    SetMaxRegisters,
-    WarpgroupCommit,
-    WarpgroupFence,
-)
+from compiler.hir.hopper import WARPGROUP_KINDS, BarrierArrive, SetMaxRegisters, WarpgroupCommit, WarpgroupFence
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile

@@ -10,10 +10,7 @@ from collections.abc import Callable, Sequence
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.gpu import ClusterSync, SyncThreads, WarpIndex
-from compiler.hir.hopper import (
-    BulkWait,
-    SetMaxRegisters,
-)
+from compiler.hir.hopper import BulkWait, SetMaxRegisters
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction

@@ -7,12 +7,7 @@ from itertools import product as choices
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Fence
-from compiler.hir.hopper import (
-    WARPGROUP_KINDS,
-    WarpgroupCommit,
-    WarpgroupFence,
-    WarpgroupWait,
-)
+from compiler.hir.hopper import WARPGROUP_KINDS, WarpgroupCommit, WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.types import Tile
