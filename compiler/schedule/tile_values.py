@@ -196,7 +196,7 @@ class TileValues:
         if isinstance(op, Load):
             if op.where in region.refuted:
                 return b.const(op.pad or 0, dtype_of(value))
-            where = self.mask(region, [a for a, _ in self.scope.axes_of(*op.index)], op.where)
+            where = self.read_where(op, region)
             mem = region.find(op.mem)
             if mem is None:
                 raise NotPlaceable(f"{op.mem} is read before it is written")
@@ -208,6 +208,10 @@ class TileValues:
         for old, new in zip(op.results, results, strict=True):
             region.made[old] = new
         return region.made[value]
+
+    def read_where(self, op: Load, region: TileRegion) -> Value | None:
+        """The condition of a load; None: always."""
+        return self.mask(region, [axis for axis, _ in self.scope.axes_of(*op.index)], op.where)
 
     def symbol(self, name: str, region: TileRegion) -> str:
         """The name under which a symbol of an affine form is known in the new function."""

@@ -205,3 +205,49 @@ def test_distances_on_one_side_of_the_diagonal(n: int, bounds: str, kept: np.ufu
     i, j = np.indices((n, n))
     expected = np.where(kept(j, i), ((x[:, None] - x[None]) ** 2).sum(-1), 0.0)
     assert np.allclose(zynml.compile(text).f(x), expected, rtol=1e-12)
+
+
+CHOICES = {
+    "x[i, j] if j <= i else 0": lambda x, i, j: np.where(j <= i, x, 0),
+    "0 if i < j - 3 else x[i, j]": lambda x, i, j: np.where(i < j - 3, 0, x),
+    "x[i, j] if i + j < 90 else 7": lambda x, i, j: np.where(i + j < 90, x, 7),
+    "y[i, j] if j >= 2 * i else x[i, j]": lambda x, i, j: np.where(j >= 2 * i, -x, x),
+}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(("dtype", "shape"), [("f32", (64, 128)), ("f32", (7, 2048)), ("u8", (31, 160)), ("f16", (33, 31)), ("i32", (1, 3))])
+def test_parts_of_matrices(choice: str, dtype: str, shape: tuple[int, int]) -> None:
+    """Threads that take nothing of what is loaded load nothing, at the diagonal and away from it."""
+    text = f"def f(x: tensor[N, M, {dtype}], y: tensor[N, M, {dtype}]) {{ compute(x, y) {{ for i in 0..N, j in 0..M: out[i, j] = {choice} }} }}"
+    numbers = np.dtype({"f32": "float32", "f16": "float16", "u8": "uint8", "i32": "int32"}[dtype])
+    whole = _RANDOM.integers(0, 100, shape).astype(numbers)
+    given = whole, (0 - whole).astype(numbers)
+    found = zynml.compile(text, device="emulator:sm_90a", sanitize=shape[0] == 7).f(*given)
+    i, j = np.indices(shape)
+    np.testing.assert_array_equal(np.asarray(found).astype(numbers), CHOICES[choice](whole, i, j).astype(numbers))
+
+
+SOFTMAX = """
+def f(x: tensor[N, N, DTYPE]): tensor {
+    compute(x) {
+        for i in 0..N:
+            var top = -inf
+            for j in 0..i + 1: top = max(top, x[i, j])
+            var s = 0.0
+            for j in 0..i + 1: s += exp(x[i, j] - top)
+            for j in 0..N: out[i, j] = exp(x[i, j] - top) / s if j <= i else 0.0
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("size", [1, 33, 128, 300])
+def test_softmax_up_to_the_diagonal(size: int) -> None:
+    """What lies above it may be anything."""
+    x = floats(size, size)
+    i, j = np.indices((size, size))
+    x[j > i] = np.where((i + j) % 2 == 0, np.nan, np.inf)[j > i]
+    weights = np.where(j <= i, np.exp(np.where(j <= i, x, 0).astype(np.float64)), 0)
+    found = zynml.compile(SOFTMAX.replace("DTYPE", "f32"), device="emulator:sm_90a").f(x)
+    np.testing.assert_allclose(found, weights / weights.sum(1, keepdims=True), rtol=1e-5, atol=1e-7)

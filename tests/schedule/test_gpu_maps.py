@@ -12,6 +12,7 @@ from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
+from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import facts_of, specialised
@@ -309,7 +310,7 @@ def test_accesses_are_narrower_where_less_is_aligned(columns: int, width: str) -
 
 def test_squares_of_two_types() -> None:
     text = ptx(launches(turned("bf16", "f32"), {"M": 64, "N": 64}))
-    assert "ld.global.nc.v4.b16" in text and "st.global.v4" in text
+    assert "ld.global.nc.v2.b32" in text and "st.global.v4" in text
 
 
 @pytest.mark.parametrize("target", ("sm_80", "sm_90a"))
@@ -324,3 +325,24 @@ def f(x: tensor[N, N, f64], y: tensor[N, f64], M: int): tensor[N, M, f64] {
     falling = n - 1 - np.arange(n)
     expected = x[np.arange(n), falling] + y[falling // 2]
     np.testing.assert_array_equal(zynml.compile(text, device=f"emulator:{target}").f(x, y, m), np.repeat(expected[:, None], m, axis=1))
+
+
+def lower() -> HirFunction:
+    """The part of a matrix up to its diagonal."""
+    f = FunctionBuilder("lower", Form.FIELD)
+    x = f.parameter("x", Mem("f32", ("M", "N"), readonly=True))
+    out = f.parameter("out", Mem("f32", ("M", "N")))
+    for size in "MN":
+        f.parameter(size, INDEX)
+    f.axis("i", "M")
+    f.axis("j", "N")
+    taken = f.body.op("le", f.body.index("j"), f.body.index("i"))
+    f.body.store(out, f.body.select(taken, f.body.load(x, ["i", "j"]), f.body.const(0.0, "f32")), ["i", "j"])
+    return f.finish()
+
+
+@pytest.mark.parametrize("columns", [384, 16384])
+def test_threads_above_the_diagonal_read_nothing(columns: int) -> None:
+    (launch,) = launches(lower(), {"M": 4096, "N": columns}).launches
+    loads = [op for top in launch.function.body.body for op in top.walk() if isinstance(op, Load)]
+    assert loads and all(op.where is not None for op in loads)

@@ -3,7 +3,7 @@
 f16 uses LLVM's `half` conversions where the target has the instruction; bf16 and the 8-bit floats, and f16 elsewhere, are
 integer arithmetic, which needs no library and vectorises."""
 
-from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
 from compiler.hir.types import FLOATS
 
 
@@ -20,14 +20,20 @@ def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     if dtype == "bf16" and w.module.native_bfloat and not value.type.lanes:
         return _known_bf16(w, _bf16_beside_zero(w, value, upper=True))
     if dtype == "bf16" and w.module.native_bfloat:
-        return w.convert("fpext", w.convert("fptrunc", value, "bfloat"), "float")
+        words = poison(value.type.of("i32"))
+        for lane in range(value.type.lanes):
+            words = w.insert(words, _bf16_beside_zero(w, w.extract(value, lane), upper=True), lane)
+        rounded = w.convert("bitcast", words, "float")
+        w.before_rounding[rounded.text] = value
+        return rounded
     if dtype == "bf16":
         return _known_bf16(w, w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)))
     return from_bits(w, to_bits(w, value, dtype), dtype)
 
 
 def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
-    """An f32 as the bits of the narrow type, rounded."""
+    """An f32 as the bits of the narrow type, rounded; vectors in pairs that are full."""
+    value = w.before_rounding.get(value.text, value)
     if dtype == "f16" and has_f16(w):
         return w.convert("bitcast", w.convert("fptrunc", value, "half"), "i16")
     known = value.text in w.known_bf16

@@ -139,6 +139,8 @@ class FunctionWriter:
         self.terminated = False
         self.known_bf16: set[str] = set()
         """Values of f32 that a bf16 holds exactly, by their text."""
+        self.before_rounding: dict[str, LlvmValue] = {}
+        """Vectors that were rounded to bf16, by what they became."""
         self.short_nan: set[str] = set()
         """Values of f32 whose NaNs a bf16 holds exactly, by their text."""
         self.location = ""

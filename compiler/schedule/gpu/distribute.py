@@ -18,7 +18,7 @@ from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Store
+from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
@@ -30,6 +30,8 @@ from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_tota
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.taking_part import bounds_of, guard_of, steps_between
+from compiler.schedule.gpu.unread import needed_where
+from compiler.schedule.interior import bounds_of as bounds_of_condition
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.stages import Around, Group, Start, stages_of
@@ -57,6 +59,7 @@ def distribute(field: HirFunction, table: Table) -> HirFunction:
 class Distributing(BlockTiles):
     def __init__(self, field: HirFunction, table: Table) -> None:
         super().__init__(field, table)
+        self.needed = needed_where(field)
         self.part: BlockPart | None = None
         """The block's part of reductions that several blocks share."""
         self.left: dict[Value, Value] = {}
@@ -159,6 +162,19 @@ class Distributing(BlockTiles):
         if lanes is not None and form.without(SIMD).divisor % lanes == 0 and below.divisor % lanes == 0:
             form = form.without(SIMD)
         return region.builder.inbounds(form, below)
+
+    def read_where(self, op: Load, region: TileRegion) -> Value | None:
+        """Where an element of a vector is needed, too."""
+        where, b = super().read_where(op, region), region.builder
+        known = {form for condition in region.certain for form in bounds_of_condition(condition) or ()}
+        for form in sorted(self.needed.get(op.result, frozenset()) - known, key=str):
+            own = self.form(form, region)
+            step = own.coefficient(SIMD)
+            lanes = self.out.function.axes[SIMD].value if step else 1
+            own = own.without(SIMD) + max(0, step) * ((lanes or 1) - 1)
+            if SIMD not in own.names:
+                where = b.both(where, b.op("ge", b.index(own), b.const(0, "index")))
+        return where
 
     # ---- targets ----
 

@@ -5,7 +5,8 @@ along the other."""
 from collections.abc import Callable, Mapping, Sequence
 
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Binary, Contract, Reduce, Scan
+from compiler.hir.core import Binary, Contract, Reduce, Scan, Unary, union_axes
+from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -16,6 +17,7 @@ from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.one_row import OneRow
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
+from compiler.schedule.interior import bounds_of
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
@@ -39,8 +41,12 @@ MOST_EMPTY = 1.2
 LONGER = 4
 """Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
-FILLED = 8
-"""Rows that a thread writes where it reads nothing: blocks of one store each would take longer to begin than it does."""
+PLAIN = ("neg", "abs", "not", "floor", "ceil", "round", "trunc")
+"""Functions of an instruction or two."""
+
+WORD = 4
+MOVED, HELD = 128, 128
+"""Bytes that a thread moves of several rows, and of registers that hold what it computes of them, at most."""
 
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
@@ -67,12 +73,39 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         table = _rows(field, along, width, facts)
         if len(field.axes) == 1 and any(isinstance(op, Binary) and op.operator in ("div", "rem") for op in ops):
             return launches_of_blocks(OneRow(field, table, facts).run())
-        if _fills(field, table[along], facts):
+        if _fills(field, table, along, facts):
             return field_launches(field, _several(field, table, along, facts))
         others = _others(field, along)
-        rows = FILLED if others and not any(isinstance(op, Load) for op in ops) and facts.about(field.axes[others[-1]]) >= FILLED else 1
+        rows = _rows_at_once(field, along, width, facts.about(field.axes[others[-1]])) if others else 1
         return launches_of_blocks(FlatDistributing(field, flat_table([*others, along], width, rows), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
+
+
+def _rows_at_once(field: HirFunction, along: str, lanes: int, most: int) -> int:
+    """Rows of which a thread has an access at once, where one would leave it waiting: for functions, for data that say what it loads, or,
+    if it loads nothing, for its block, which takes longer to begin."""
+    ops = [op for op in field.body.body if along in _varying(op)]
+    accesses = [op for op in ops if isinstance(op, Load | Store)]
+    loads = [op for op in accesses if isinstance(op, Load)]
+    computes = any(isinstance(op, Unary) and op.operator not in PLAIN for op in ops)
+    if loads and not computes and not any(_waits(op, field) for op in accesses):
+        return 1
+    moved = sum(lanes * bytes_of(mem_of(op.mem).dtype) for op in accesses)
+    held = sum(lanes * max(WORD, bytes_of(mem_of(op.mem).dtype)) for op in loads) if len(accesses) < len(ops) else 0
+    return max(1, 1 << min(MOVED // moved, HELD // max(1, held), most).bit_length() - 1)
+
+
+def _waits(op: Load | Store, field: HirFunction) -> bool:
+    """Whether an access has a condition of anything else than axes and sizes."""
+    known = {*field.axes, *(parameter.name for parameter in field.parameters)}
+    forms = None if op.where is None else bounds_of(op.where)
+    return op.where is not None and (forms is None or any(not known.issuperset(form.names) for form in forms))
+
+
+def _varying(op: Instruction) -> set[str]:
+    """The axes along which an instruction does something else for each element."""
+    names = {name for form in op.index for name in form.names} if isinstance(op, Load | Store) else set()
+    return names | {name for name, _ in union_axes(*op.results)}
 
 
 def _narrowed(table: Table, sizes: Mapping[str, int]) -> Table:
@@ -118,15 +151,17 @@ def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
 
 def _several(field: HirFunction, table: Table, along: str, facts: Facts) -> Table:
     """With as many elements a thread as have 16 bytes, where each is an access, so that several are on their way: those of a warp still
-    lie side by side."""
+    lie side by side. Accesses of several elements are of several rows."""
     plan, extent = table[along], facts.about(field.axes[along])
     accesses = [op for op in field.body.body if isinstance(op, Load | Store) and any(form.coefficient(along) for form in op.index)]
     widest = max(bytes_of(mem_of(op.mem).dtype) for op in accesses)
     each = ALIGNMENT // widest if plan.lanes == 1 else 1
     while each > 1 and -(-extent // (plan.tile * each)) * plan.tile * each > MOST_EMPTY * extent:
         each //= 2
-    plans = [evolve(other, registers=each) if other is plan else other for other in table.plans]
-    return evolve(table, plans=plans)
+    others = _others(field, along)
+    rows = _rows_at_once(field, along, plan.lanes, facts.about(field.axes[others[-1]])) if others and plan.lanes > 1 else 1
+    registers = {along: each} | dict.fromkeys(others[-1:], rows)
+    return evolve(table, plans=[evolve(other, registers=registers.get(other.axis, 1)) for other in table.plans])
 
 
 def _others(field: HirFunction, along: str) -> list[str]:
@@ -134,10 +169,14 @@ def _others(field: HirFunction, along: str) -> list[str]:
     return sorted((axis for axis in field.axes if axis != along), key=lambda axis: _step(field, axis), reverse=True)
 
 
-def _fills(field: HirFunction, plan: AxisPlan, facts: Facts) -> bool:
-    """Whether the threads along an axis nearly all have something to do."""
-    extent = field.axes[plan.axis]
-    return len(field.axes) == 1 or extent.divisor % plan.tile == 0 or facts.about(extent) >= MANY_TILES * plan.tile
+def _fills(field: HirFunction, table: Table, along: str, facts: Facts) -> bool:
+    """Whether the threads along an axis, and those beside them, nearly all have something to do."""
+    extent, tile = field.axes[along], table[along].tile
+    for plan in table.plans:
+        about = facts.about(field.axes[plan.axis])
+        if plan.axis != along and -(-about // plan.tile) * plan.tile > MOST_EMPTY * about:
+            return False
+    return len(field.axes) == 1 or extent.divisor % tile == 0 or facts.about(extent) >= MANY_TILES * tile
 
 
 def _step(field: HirFunction, axis: str) -> int:

@@ -34,3 +34,19 @@ def test_one_float_is_narrowed_as_a_pair_with_zero() -> None:
     """That takes a fourth of the time; what was rounded once is stored as it is."""
     text = compiled(parse_function(ALONE)).text
     assert text.count("cvt.rn.bf16x2.f32") == 1 and "cvt.rn.bf16.f32" not in text
+
+
+CHAIN = """func @f(%x: mem<64xbf16>, %y: mem<64xbf16>) form=C axes=[simd:{lanes}] {{
+  %t = thread_idx x : index
+  %v = load %x[{lanes}*t+simd] : tile<simd:{lanes}, bf16>
+  %a = mul %v, %v : tile<simd:{lanes}, bf16>
+  %b = add %a, %v : tile<simd:{lanes}, bf16>
+  store %y[{lanes}*t+simd], %b }}"""
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_vectors_that_are_rounded_on_the_way_are_pairs_with_zero(lanes: int) -> None:
+    """One for each element; what is stored is rounded in full pairs."""
+    text = compiled(parse_function(CHAIN.format(lanes=lanes))).text
+    assert text.count("cvt.rn.bf16x2.f32") == lanes + lanes // 2
+    assert "cvt.rn.bf16.f32" not in text and "cvt.f32.bf16" not in text
