@@ -50,6 +50,7 @@ class Frame:
 
     __slots__ = (
         "base",
+        "branches",
         "chain",
         "chain_base",
         "clauses",
@@ -80,6 +81,7 @@ class Frame:
         self.colons: list[str] = []
         self.generics = 0
         self.chain = self.chain_base = chain
+        self.branches = 0  # `elif`s of the statement so far.
         self.starts = opener.end
 
 

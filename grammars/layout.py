@@ -145,6 +145,7 @@ class Layout(Kinds):
         started = self.at_start
         self.at_start = False
         if kind in _CHAINING:
+            frame.branches += kind == "ELIF"
             self._chain(frame, token.start, token.end)
         if kind not in self.tracked:
             return
@@ -196,8 +197,11 @@ class Layout(Kinds):
         frame.chain += 1
         if frame.chain > MAX_CHAIN:
             self.too_deep = True
-            message = f"this expression is too long: it nests over {MAX_CHAIN:,} terms"
-            self.faults.append(Fault("0108", message, start, end, hint="name a part of it with `let`"))
+            message, hint = f"this expression is too long: it nests over {MAX_CHAIN:,} terms", "name a part of it with `let`"
+            if frame.branches > MAX_CHAIN // 10:
+                message = f"this `if` is too long: its branches and their conditions nest over {MAX_CHAIN:,} terms"
+                hint = "use a `match`, a map, or several `if`s"
+            self.faults.append(Fault("0108", message, start, end, hint=hint))
 
     def _open(self, kind: str, token: Token) -> None:
         if len(self.frames) > MAX_NESTING:
@@ -220,6 +224,7 @@ class Layout(Kinds):
         frame.colons.clear()
         frame.generics = 0
         frame.chain = frame.chain_base
+        frame.branches = 0
 
     def _fault(self, code: str, message: str, token: Token, **shown: object) -> None:
         self.faults.append(Fault(code, message, token.start, token.end, **shown))  # type: ignore[arg-type]

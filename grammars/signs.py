@@ -45,6 +45,7 @@ SIGNS = (
     _sign(r"#[ \t]*(?P<comment>[^\n]{0,60}[^\s])[ \t]*$", "write `// {comment}`", "a comment begins with `//`", rest=True),
     _sign(r"#[^\n]*", "write `//`", "a comment begins with `//`", rest=True),
     _sign(r"`(?P<inside>[^`\n\"]*)`", 'write `"{inside}"`', "a string stands in quotes, not in backticks", rest=True),
+    _sign(r"\r", "end lines with a line feed, as editors do for Unix or Windows", "a carriage return alone ends no line", rest=True),
     _sign(r"`", "remove it", "a backtick has no meaning in a program"),
     _sign(rf"~[ \t]*(?P<operand>{_OPERAND})", "write `-{operand} - 1`, or `not` for a bool", "`~` isn't an operator"),
     _sign("\u00d7|\u00b7|\u2217", "write `*`"),

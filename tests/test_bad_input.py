@@ -74,6 +74,16 @@ def test_a_file_that_is_no_program(run: Run, verb: str, content: bytes | None, m
     assert run(verb, "p.zynml") == (2, "", message)
 
 
+def test_lines_that_end_with_carriage_returns_alone(run: Run) -> None:
+    write("old.zynml", b"let x = 1\rlet y = 2")
+    message = (
+        "error[ZYN0101]: a carriage return alone ends no line\n --> old.zynml:1:10\n  |\n"
+        "1 | let x = 1\N{REPLACEMENT CHARACTER}let y = 2\n  |          ^\n"
+        "hint: end lines with a line feed, as editors do for Unix or Windows\n"
+    )
+    assert run("check", "old.zynml") == (2, "", message)
+
+
 def test_a_folder_is_no_program(run: Run) -> None:
     Path("p.zynml").mkdir()
     assert run("run", "p.zynml") == (2, "", "error[ZYN0108]: `p.zynml` can't be read: is a directory\n  --> p.zynml\n")

@@ -28,10 +28,14 @@ def command(paths: tuple[str, ...], check: bool, diff: bool, language: str | Non
     to change."""
     reporter_ = reporter(error_format)
     from compiler.diagnostics import ZyntaxError
-    from zyntax.languages import language_of, programs_in, read
+    from zyntax.languages import language_of, no_programs, programs_in, read
 
+    programs = programs_in(paths)
+    if not programs:
+        reporter_.show([no_programs(paths)])
+        return 2
     worst = changes = 0
-    for path in names_of(programs_in(paths), None, language):
+    for path in names_of(programs, None, language):
         try:
             source = read(path, reporter_)
             laid_out = language_of(path).formatted(source)

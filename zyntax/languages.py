@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from zyntax.inputs import given
 
 if TYPE_CHECKING:
+    from compiler.diagnostics import Diagnostic
     from compiler.driver import Session
     from compiler.fusion.kept_runs import KeptRun
     from compiler.language import Language
@@ -80,3 +81,13 @@ def programs_in(paths: tuple[str, ...]) -> tuple[str, ...]:
         folder = Path(path)
         programs += sorted(str(p) for p in folder.rglob("*") if p.suffix in endings()) if folder.is_dir() else [path]
     return tuple(programs)
+
+
+def no_programs(folders: tuple[str, ...]) -> "Diagnostic":
+    """What is said of folders without any program."""
+    from compiler.diagnostics import Diagnostic
+    from compiler.languages import endings
+
+    named = ", ".join(f"`{folder}`" for folder in folders)
+    known = ", ".join(f"`{ending}`" for ending in endings())
+    return Diagnostic("0108", f"{named}: no program is in there", hint=f"endings of programs: {known}")

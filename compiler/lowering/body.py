@@ -51,7 +51,7 @@ def silent() -> Fault:
 @define(eq=False)
 class Memory:
     """A tensor that the body indexes. `role`: input, captured, result, shared, workspace, tile. `flat`: one index runs over all elements of
-    `shape`. `open`: a result whose rank its first index decides."""
+    `shape`. `open`: a result whose rank its first index decides. `called`: what the program calls it, where that isn't its name in HIR."""
 
     name: str
     value: Value
@@ -63,6 +63,11 @@ class Memory:
     shape: tuple[Affine, ...] = ()
     span: Span | None = None
     open: bool = False
+    called: str = ""
+
+    @property
+    def in_words(self) -> str:
+        return self.called or self.name
 
     def settle_rank(self, rank: int) -> None:
         self.dims = self.shape = tuple(Affine.of(f"{self.name}.{axis}") for axis in range(rank))

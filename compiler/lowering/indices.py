@@ -40,13 +40,14 @@ def _not_int(body: Body, number: Number, index: nodes.Expression) -> Exception:
 
 def _wrong_rank(memory: Memory, given: int, node: nodes.Expression) -> Exception:
     rank = len(memory.dims)
-    others = (Label(memory.span, f"`{memory.name}` has {rank} {_plural('axis', rank)}"),) if memory.span is not None else ()
+    others = (Label(memory.span, f"`{memory.in_words}` has {rank} {_plural('axis', rank)}"),) if memory.span is not None else ()
     return fault(
         "0304",
-        f"`{memory.name}` has {rank} {_plural('axis', rank)}, but {given} {_plural('index', given)} {'is' if given == 1 else 'are'} given",
+        f"`{memory.in_words}` has {rank} {_plural('axis', rank)}, but {given} {_plural('index', given)} "
+        f"{'is' if given == 1 else 'are'} given",
         node.span,
         f"{given} {_plural('index', given)}",
-        f"write {_placeholder(memory.name, rank)}",
+        f"write {_placeholder(memory.in_words, rank)}",
         others,
     )
 
@@ -167,7 +168,7 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
 
 
 def _which(memory: Memory, axis: int) -> str:
-    return f"the index of `{memory.name}`" if len(memory.dims) == 1 else f"the index along axis {axis} of `{memory.name}`"
+    return f"the index of `{memory.in_words}`" if len(memory.dims) == 1 else f"the index along axis {axis} of `{memory.in_words}`"
 
 
 def _is_plain(body: Body, form: Affine) -> bool:
@@ -227,7 +228,7 @@ def _as_it_runs(body: Body, memory: Memory, axis: int, form: Affine, extent: Aff
         FaultSite(
             "0801",
             span,
-            f"index {{0}} is out of range: axis {axis} of `{memory.name}` has {{1}} elements",
+            f"index {{0}} is out of range: axis {axis} of `{memory.in_words}` has {{1}} elements",
             hint="guard the access with `if`, or `clamp` the index",
         )
     )

@@ -96,6 +96,7 @@ def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
         return False
     reduced = body.reduced.get(id(node.value))
     if isinstance(reduced, TensorOperand):
+        body.memories[reduced.name].called = node.pattern.name
         body.names.bind(node.pattern.name, reduced, node.pattern.span, "a `let`")
         return True
     key = ("temporary", node.span.start)
@@ -115,7 +116,7 @@ def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
 def _scratch(body: Body, name: str, dtype: DType, shape: tuple[Affine, ...], span: Span) -> Memory:
     value = body.owner.value(name, Mem(hir_name(dtype), shape))
     body.workspaces.append((value, dtype, shape))
-    memory = Memory(value.name, value, dtype, shape, "workspace", True, shape=shape, span=span)
+    memory = Memory(value.name, value, dtype, shape, "workspace", True, shape=shape, span=span, called=name)
     body.memories[value.name] = memory
     return memory
 

@@ -158,3 +158,12 @@ def test_the_time_of_a_parse_grows_with_the_length_of_the_text(shape: Shape) -> 
 
     short, long = shape(25_000), shape(200_000)
     assert min(seconds(long) for _ in range(2)) < 4 * min(seconds(short) for _ in range(4)) + 1e-7
+
+
+def test_too_many_branches_are_told_as_branches() -> None:
+    text = "let x = 5\nif x == 0: println(0)\n" + "".join(f"elif x == {number}: println({number})\n" for number in range(1, 1100))
+    with pytest.raises(ZyntaxError) as caught:
+        parse_zynml(Source("p", text))
+    (fault,) = (fault for fault in caught.value.diagnostics if fault.code == "0108")
+    assert fault.message == "this `if` is too long: its branches and their conditions nest over 2,000 terms"
+    assert fault.hint == "use a `match`, a map, or several `if`s"

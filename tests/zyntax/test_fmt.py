@@ -30,6 +30,14 @@ def test_a_folder_is_all_its_programs(zyntax: Zyntax, folder: Path) -> None:
     assert (folder / "inner" / "c.txt").read_text() == UGLY
 
 
+def test_a_folder_without_programs(zyntax: Zyntax, folder: Path) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "c.txt").write_text(UGLY)
+    done = zyntax("fmt", "inner")
+    message = "error[ZYN0108]: `inner`: no program is in there\nhint: endings of programs: `.zynml`, `.ml`, `.qdsl`, `.imgpipe`, `.ip`\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
 def test_check_names_what_would_change(zyntax: Zyntax, folder: Path) -> None:
     (folder / "a.zynml").write_text(UGLY)
     done = zyntax("fmt", "--check", "a.zynml", "hello.zynml")
