@@ -498,7 +498,7 @@ def f(start: tensor[P, i32], column: tensor[K, i32], v: tensor[K], x: tensor[N])
 
 def shared_rows(before: str, joined: str, after: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The program with parts of 128 elements, of rows with more than 256."""
-    for name, value in (("PART", 128), ("FAR", 256), ("FEWEST", 0)):
+    for name, value in (("EACH", 2), ("FEWEST", 0)):
         monkeypatch.setattr(ragged_parts, name, value)
     text = SHARED.format(before=before, joined=joined, after=after)
     program = zynml.compile(text, device="emulator:sm_90a", sanitize=True)

@@ -209,7 +209,7 @@ class _Scheduling:
                 self.shapes[nest.outer] = shape
                 if (shape.long is not None or shape.by_block) and not self.own(nest):
                     walked = [extent for spread in spreads.values() for extent in walked_extents(spread, self.facts)]
-                    parts = row_parts(body, spreads, walked, self.facts, self.known)
+                    parts = row_parts(body, spreads, walked, self.facts, self.known, shape.threads)
             self.parted[nest.outer] = parts
         return self.parted[nest.outer]
 

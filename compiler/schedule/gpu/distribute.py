@@ -164,8 +164,10 @@ class Distributing(BlockTiles):
         return region.builder.inbounds(form, below)
 
     def read_where(self, op: Load, region: TileRegion) -> Value | None:
-        """Where an element of a vector is needed, too."""
+        """Where an element of a vector is needed, too. Of single elements a condition each would take longer than what it saves."""
         where, b = super().read_where(op, region), region.builder
+        if not any(SIMD in self.form(form, region).names for form in op.index):
+            return where
         known = {form for condition in region.certain for form in bounds_of_condition(condition) or ()}
         for form in sorted(self.needed.get(op.result, frozenset()) - known, key=str):
             own = self.form(form, region)

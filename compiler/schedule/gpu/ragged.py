@@ -30,7 +30,7 @@ TURNS = 4
 """Elements that a lane has under way; twice as many where data don't say which are read. Pieces of 16 bytes, where it reads these."""
 
 WIDE = 4
-"""Pieces of a mean row from which on lanes read pieces; twice as many where data say which elements are read."""
+"""Pieces of a mean row from which on lanes read pieces; four times as many where data say which elements are read."""
 
 LANES_BLOCK = 64
 """Threads of a block of lanes: rows end at different times, and a block only when all of its rows have."""
@@ -103,7 +103,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     few = rows * known.machine.lanes < known.processors * FEW
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return RowShape(BLOCK, max(turns, at_once), resident, BLOCK, None, pieces)
-    wide = width > 1 and mean * turns >= 2 * TURNS * WIDE * width
+    wide = width > 1 and mean >= WIDE * width * (4 if found else 1)
     each = at_once if wide else turns if found else 2 * turns
     enough = max(-(-2 * mean // (3 * each)), min(-(-mean // turns), -(-known.processors * resident // rows)))
     lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns

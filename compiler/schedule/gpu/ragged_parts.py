@@ -20,13 +20,10 @@ from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around
 from runtime.records import frozen
 
-PART = 1 << 13
-"""Elements of a part, 32 of each thread."""
+EACH = 32
+"""Elements of a part, for each thread of the block that finds the row. Rows of more than two parts are shared by blocks."""
 
-FAR = 2 * PART
-"""Elements from which on a row is shared by blocks."""
-
-FEWEST = 4 * FAR
+FEWEST = 1 << 16
 """Elements of all rows below which it isn't worth a launch."""
 
 BLOCKS = 2
@@ -40,6 +37,8 @@ class RowParts:
     spread: Spread
     before: tuple[Instruction, ...]
     after: tuple[Instruction, ...]
+    part: int
+    """Elements of a part."""
     room: Affine
     """How many entries there may be."""
     rows: Value
@@ -58,9 +57,10 @@ class RowParts:
 
 
 def row_parts(
-    body: Sequence[Instruction], spreads: Mapping[For, Spread], extents: Sequence[Affine], facts: NestFacts, known: Facts
+    body: Sequence[Instruction], spreads: Mapping[For, Spread], extents: Sequence[Affine], facts: NestFacts, known: Facts, threads: int
 ) -> RowParts | None:
-    """None where rows do more than one loop, or all of them are few elements. `extents`: of what the loop walks along."""
+    """None where rows do more than one loop, or all of them are few elements. `extents`: of what the loop walks along; `threads`: of the
+    block that finds long rows."""
     sizes = {parameter.name for parameter in facts.nest.function.parameters}
     extents = [extent for extent in extents if sizes.issuperset(extent.names)]
     if len(spreads) != 1 or not extents:
@@ -73,10 +73,11 @@ def row_parts(
     before, after = tuple(body[:place]), tuple(body[place + 1 :])
     if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in before):
         return None
-    room = extent.floordiv(PART) * 2 + 1
+    part = EACH * threads
+    room = extent.floordiv(part) * 2 + 1
     totals = [Value("totals", Mem(dtype, (room,))) for fold in spread.folds for dtype in fold.dtypes]
     rows, numbers = (Value(name, Mem("i64", (room,))) for name in ("rows", "numbers"))
-    return RowParts(spread, before, after, room, rows, numbers, tuple(totals), Value("taken", Mem("u32", (room + 2,))))
+    return RowParts(spread, before, after, part, room, rows, numbers, tuple(totals), Value("taken", Mem("u32", (room + 2,))))
 
 
 class RowsInParts:
@@ -95,7 +96,7 @@ class RowsInParts:
     def ends(self, b: Builder) -> tuple[Value, Value, Value]:
         """Where the row begins and ends, and how many parts it has."""
         low, high = (b.index(form) for form in self.work.ends(self.parts.spread.outer, b))
-        return low, high, b.index(Affine.of(b.sub(high, low).name).ceildiv(PART))
+        return low, high, b.index(Affine.of(b.sub(high, low).name).ceildiv(self.parts.part))
 
     def changed(self, operation: str, place: Affine, value: Value, b: Builder) -> Value:
         """What an element of `taken` held before an atomic change."""
@@ -107,7 +108,7 @@ class RowsInParts:
         work.all(parts.before, b)
         low, high, count = self.ends(b)
         mine = b.slot(b.const(True, "i1"))
-        with b.when(b.op("lt", b.const(FAR, "index"), b.sub(high, low))) as far:
+        with b.when(b.op("lt", b.const(2 * parts.part, "index"), b.sub(high, low))) as far:
             with far.when(work.first) as one:
                 one.store(self.box, self.changed("max", self.wanted, one.const(0, "u32"), one), [0])
                 with one.when(one.op("le", one.cast(one.load(self.box, [0]), "index"), self.room)) as free:
@@ -153,8 +154,8 @@ class RowsInParts:
         work.all(parts.before, b)
         low, high, count = self.ends(b)
         number = b.cast(b.load(self.numbers, [entry.name]), "index")
-        first, begin = b.sub(entry, number), b.index(Affine.of(low.name) + Affine.of(number.name) * PART)
-        work.range = Affine.of(begin.name), Affine.of(b.op("min", high, b.index(Affine.of(begin.name) + PART)).name)
+        first, begin = b.sub(entry, number), b.index(Affine.of(low.name) + Affine.of(number.name) * parts.part)
+        work.range = Affine.of(begin.name), Affine.of(b.op("min", high, b.index(Affine.of(begin.name) + parts.part)).name)
         mine = [value for values in work.share(parts.spread, work.thread, self.start.threads, b) for value in values]
         work.range = None
         totals = self.joined(mine, b)
