@@ -6,7 +6,8 @@ from compiler.lowering.conditions import boolean
 from compiler.lowering.dtypes import ALIASES, scalar_named
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, typed, value_of
 from compiler.lowering.operator_methods import by_method
-from compiler.lowering.walk import as_number, evaluate, lowers, not_in_kernel, number, value
+from compiler.lowering.patterns import defaulted
+from compiler.lowering.walk import as_number, evaluate, forbidden, lowers, not_in_kernel, number, value
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 
@@ -47,8 +48,10 @@ def _binary(body: Body, node: nodes.Binary, into: DType | None) -> Operand:
     operator = node.operator
     if operator in ("and", "or") or operator in COMPARISONS:
         return boolean(body, node)
-    if operator in ("??", "in"):
-        raise not_in_kernel(body, node)
+    if operator == "??":
+        return defaulted(body, node, into)
+    if operator == "in":
+        raise forbidden(body, "`in`", node)
     first, second = value(body, node.left, into), value(body, node.right, into)
     own = by_method(body, node, first, second, into)
     if own is not None:

@@ -271,6 +271,21 @@ def _let_condition(body: Body, node: nodes.LetCondition, into: DType | None) -> 
     return as_number_of(body, condition) if condition is not None else literal(True)
 
 
+def defaulted(body: Body, node: nodes.Binary, into: DType | None) -> Operand:
+    """`e ?? d`: the value in an optional or a result, or the default, which is computed only then."""
+    operand = value(body, node.left)
+    if not (isinstance(operand, Choice) and operand.name in ("Option", "Result")):
+        message = f"`??` gives a default for a value that may be none, and this is {kind_of(operand)}"
+        raise fault("0203", message, node.left.span, hint="leave the default out")
+    case = "Some" if operand.name == "Option" else "Ok"
+    pattern = nodes.VariantPattern(path=(case,), arguments=(nodes.WildcardPattern(span=node.left.span),), span=node.left.span)
+    condition = fits(body, pattern, operand)
+    held = case_parts(case, operand, pattern, ["0"])["0"]
+    if condition is None:
+        return held
+    return chosen(body, condition, lambda: held, lambda: as_value(body, evaluate(body, node.right, into), node.right), node)
+
+
 def arms(body: Body, node: nodes.Match, choose: "Choose") -> Operand:
     """The value of the first arm that fits; `choose` makes the branches."""
     subject = value(body, node.subject)
