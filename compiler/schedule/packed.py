@@ -149,7 +149,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         return None
     written = contiguity(field, [*stores])
     ours = [(product.a, product.m), (product.b, product.n)]
-    in_place = [padded_source(product, *each, across=False) if product.sums and len(product.k) > 1 else None for each in ours]
+    in_place = [padded_source(product, *each, across=False) if product.sums else None for each in ours]
     padded = in_place[0] or in_place[1]
     if padded is in_place[1] if padded else max(written[axis] for axis in product.m) > max(written[axis] for axis in product.n):
         ours.reverse()
@@ -179,7 +179,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     # beside a panel, the nearest cache has what windows read in place
     depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(product.dtype) // width * width
     joined = across.axes[-2:] if padded is None and len(across.axes) > 1 and inside(field, *across.axes[-2:]) else ()
-    few = _tables_of_few(product, table, down, across, width)
+    few = _tables_of_few(product, table, down, across, width) if padded is None else ()
     reads = [op for op in instructions_below(across.operand) if isinstance(op, Load)]
     beside = contiguity(field, [*reads])[across.plan.axis] > 0
     near = beside and down.along and dtype_of(down.operand) == dtype_of(across.operand) == product.dtype

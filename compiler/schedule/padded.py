@@ -4,6 +4,7 @@ the place of its window and an offset that all windows have in common. Where vec
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import gcd
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -106,7 +107,12 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], a
     dims = [dim for dim, form in enumerate(load.index) if last in form.names]
     windows = [form for form in load.index if not {*axes}.isdisjoint(form.names) and not {*product.k}.isdisjoint(form.names)]
     linear = all(name not in every or form.coefficient(name) for form in load.index for name in form.names)
-    if len(dims) != 1 or not windows or not linear:
+    strides = mem_of(load.mem).strides or (*[Affine()] * (len(load.index) - 1), Affine.of(1))
+    along = next((dim for dim, stride in enumerate(strides) if stride.value == 1), dims[0] if dims else 0)
+    # panels of rows have gaps, and end with each line
+    gaps = {dim for dim, form in enumerate(load.index) if any(abs(form.coefficient(axis)) > 1 for axis in axes)}
+    apart = not across and bool(gaps) and (along in gaps or len(axes) > 1)
+    if len(dims) != 1 or not linear or not (apart or (windows and (across or len(product.k) > 1))):
         return None
     step = load.index[dims[0]].coefficient(last)
     lonely = not {*axes[:-1]}.intersection(load.index[dims[0]].names)
@@ -119,14 +125,12 @@ def padded_source(product: PairReduction, operand: Value, axes: Sequence[str], a
         if found is None:
             return None
         bounds.append(found)
-    strides = mem_of(load.mem).strides or (*[Affine()] * (len(load.index) - 1), Affine.of(1))
-    along = next((dim for dim, stride in enumerate(strides) if stride.value == 1), dims[0])
     if across:
         return PaddedSource(load, last, dims[0], step, tuple(bounds))
-    apart = {*range(len(load.index))} - {along, *(dim for dim, _, _ in bounds)}
-    channel = next(((axis, dim) for dim in sorted(apart) for axis in product.k if load.index[dim] == Affine.of(axis)), None)
+    free = {*range(len(load.index))} - {along, *(dim for dim, _, _ in bounds)}
+    channel = next(((axis, dim) for dim in sorted(free) for axis in product.k if load.index[dim] == Affine.of(axis)), None)
     outer = next(dim for dim, form in enumerate(load.index) if not every.isdisjoint(form.names))
-    picture = next(((axis, outer) for axis in axes if outer in apart and load.index[outer] == Affine.of(axis)), None)
+    picture = next(((axis, outer) for axis in axes if outer in free and load.index[outer] == Affine.of(axis)), None)
     alone = [each if each is not None and _dims(load, each[0]) == [each[1]] else None for each in (channel, picture)]
     return PaddedSource(load, last, along, 1, tuple(bounds), *alone)
 
@@ -155,7 +159,11 @@ class PaddedCopy:
             self.extents[source.picture[0]] = Affine.of(pictures.name)
         index = source.load.index
         self.others = [dim for dim in range(len(index)) if dim != source.dim]
-        self.spans = {dim: b.index(self.least(-form, -1) - self.least(form) + 1) for dim, form in enumerate(index)}
+        # what no window reads isn't copied: of some dimensions every second element, say
+        steps = {dim: gcd(*(form.coefficient(axis) for axis in self.extents)) or 1 for dim, form in enumerate(index)}
+        self.steps = {dim: 1 if dim == source.dim and source.step > 1 else step for dim, step in steps.items()}
+        last = {dim: (self.least(-form, -1) - self.least(form)).floordiv(self.steps[dim]) for dim, form in enumerate(index)}
+        self.spans = {dim: b.index(place + 1) for dim, place in last.items()}
         row = Affine.of(self.spans[source.dim].name).ceildiv(source.step * lanes) * lanes
         self.counts = [*(self.spans[dim] for dim in self.others), b.const(source.step, "index")]
         self.row, self.turned = b.index(row), None
@@ -195,7 +203,8 @@ class PaddedCopy:
         of axes find something behind it."""
         row, index = Affine.of(self.row.name), self.source.load.index
         strides = [Affine.of(self.strides[dim].name) for dim in self.others]
-        behind = [sum(index[dim].coefficient(axis) * (table[axis].tile - 1) for axis in self.axes) for dim in self.others]
+        reach = {dim: sum(index[dim].coefficient(axis) * (table[axis].tile - 1) for axis in self.axes) for dim in self.others}
+        behind = [reach[dim] // self.steps[dim] for dim in self.others]
         counts = [Affine.of(count.name) + more for count, more in zip(self.counts, (*behind, 1), strict=True)]
         return Mem(dtype, (*counts, row), (*strides, row, Affine.of(1)), align=64)
 
@@ -203,7 +212,7 @@ class PaddedCopy:
         """The index in that memory of what the windows of a tile read."""
         source, forms = self.source, self.source.load.index
         offset = self.placing.form(forms[source.dim].without(source.axis), region) - self.low(source.dim, region)
-        others = [self.placing.form(forms[dim], region) - self.low(dim, region) for dim in self.others]
+        others = [(self.placing.form(forms[dim], region) - self.low(dim, region)).floordiv(self.steps[dim]) for dim in self.others]
         return [*others, offset % source.step, region.forms[source.axis] + offset.floordiv(source.step)]
 
     def fill(self, work: Value, region: TileRegion, at: LinePlace, first: Value | None = None) -> None:
@@ -235,7 +244,7 @@ class PaddedCopy:
         with b.loop("line", 0, Affine.of(b.product(counts).name), place="thread") as (body, line):
             *numbers, phase = body.digits(line.variable, counts[1:])
             places = {dim: Affine.of(number.name) * steps[dim] for dim, number in zip(self.others, numbers, strict=True)}
-            index = {dim: place + lows[dim] for dim, place in places.items()}
+            index = {dim: place * self.steps[dim] + lows[dim] for dim, place in places.items()}
 
             def inside(dim: int) -> list[Affine]:
                 own = [index[dim] * sign + self.placing.form(form, region) for bound, sign, form in source.bounds if bound == dim]
@@ -246,7 +255,7 @@ class PaddedCopy:
             def at_pixel(along: Affine, across: Affine) -> list[Affine]:
                 return [*leading, start + along] if channel is None else [*leading[:-1], along, start + across]
 
-            index[source.dim] = Affine.of(source.axis) * source.step + phase.name + lows[source.dim]
+            index[source.dim] = Affine.of(source.axis) * (source.step * self.steps[source.dim]) + phase.name + lows[source.dim]
             bounds = ZoneBounds(AxisPlan(source.axis), {}, body)
             bounds.add(source.load.result, inside(source.dim))
             length, together = (self.row, lanes) if channel is None else (self.spans[source.dim], 1)
@@ -296,7 +305,7 @@ class PaddedCopy:
         parts: dict[int, Affine] = {}
         for dim, form in enumerate(self.source.load.index):
             own = sum((Affine.of(axis) * form.coefficient(axis) for axis in forms), Affine())
-            parts[dim] = (own - self.least(own)).substitute(forms)
+            parts[dim] = (own - self.least(own)).floordiv(self.steps[dim]).substitute(forms)
         return self.place(parts, b)
 
     def place(self, parts: Mapping[int, Affine], b: Builder) -> Value:

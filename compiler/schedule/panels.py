@@ -354,13 +354,17 @@ class PlacingPacked(PlacingWindows):
 
     @contextmanager
     def tasks(
-        self, bounds: Mapping[Side, tuple[Value, Value]], region: TileRegion
+        self, bounds: Mapping[Side, tuple[Value, Value]], region: TileRegion, least: int = 1
     ) -> Iterator[tuple[TileRegion, ResultBlock]]:
-        """The body of a loop that threads share, over blocks of equal height and width of the panels between these; and its block."""
+        """The body of a loop that threads share, over blocks of equal height and width of the panels between these, and its block. `least`:
+        how many blocks there are of rows, if these have so many panels."""
         b, columns = region.builder, self.packing.columns
-        most = dict(zip(bounds, self.packing.block_panels, strict=True))
         lengths = {side: b.sub(behind, before) for side, (before, behind) in bounds.items()}
-        blocks = {side: self.quotient(b, count, b.const(most[side], "index")) for side, count in lengths.items()}
+        most = {side: b.const(most, "index") for side, most in zip(bounds, self.packing.block_panels, strict=True)}
+        if least > 1:
+            (side, height), *_ = most.items()
+            most[side] = b.op("min", height, b.op("max", b.op("div", lengths[side], b.const(least, "index")), b.const(1, "index")))
+        blocks = {side: self.quotient(b, count, most[side]) for side, count in lengths.items()}
         each = {side: self.quotient(b, lengths[side], blocks[side]) for side in bounds}
         with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
             numbers = dict(zip(bounds, body.digits(task.variable, [blocks[columns]]), strict=True))

@@ -36,6 +36,9 @@ LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
 NEAR_BYTES, ENOUGH_WINDOWS = 1 << 19, 1 << 9
 """Bytes of pictures that are copied together, and windows in them so that edges fill tiles."""
 
+LEAST_BLOCKS = 16
+"""Blocks of the windows that are copied together, so that threads have equal shares."""
+
 STORED = "s"
 """Digit of the axis across the vectors in which results are stored."""
 
@@ -112,7 +115,7 @@ class PlacingInPlace(PlacingPacked):
 
             def sums_of_blocks(region: TileRegion) -> None:
                 copy.fill(self.work, region, lambda at, _, b: [*[Affine()] * 3, Affine.of(copy.place(at, b).name)], self.first)
-                with self.tasks({rows: (none, tiles), columns: (none, panels)}, region) as (inner, task):
+                with self.tasks({rows: (none, tiles), columns: (none, panels)}, region, LEAST_BLOCKS) as (inner, task):
                     blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
                     self.store_block(stores, task, inner)
 

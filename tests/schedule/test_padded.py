@@ -30,6 +30,25 @@ def far(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, 5, 3, DTYPE]): tensor {
             out[n, f, y, z] = s
     }
 }
+def one_tap(x: tensor[B, C, H, W, DTYPE], w: tensor[F, C, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, f in 0..F, y in 0..(H - 2) / 3 + 1, z in 0..(W - 1) / STEP + 1:
+            var s = ZERO
+            for c in 0..C: s += x[n, c, 3 * y + 1, STEP * z] * w[f, c]
+            out[n, f, y, z] = s
+    }
+}
+def even(x: tensor[B, C, H, W, DTYPE], w: tensor[C, 3, 3, DTYPE]): tensor {
+    compute(x, w) {
+        for n in 0..B, c in 0..C, y in 0..(H - 1) / 2 + 1, z in 0..(W - 1) / STEP + 1:
+            var s = ZERO
+            for r in 0..3, q in 0..3:
+                let v = 2 * y + 2 * r - 2
+                let u = STEP * z + q - 1
+                if v >= 0 and v < H and u >= 0 and u < W: s += x[n, c, v, u] * w[c, r, q]
+            out[n, c, y, z] = s
+    }
+}
 def single(x: tensor[C, H, W, DTYPE], w: tensor[F, C, 3, 3, DTYPE]): tensor {
     compute(x, w) {
         for f in 0..F, y in 0..H, z in 0..W:
@@ -168,6 +187,19 @@ def test_pictures_that_are_copied_some_at_a_time(program: Any, kind: Any, shape:
     np.testing.assert_array_equal(program.padded(x, w), windows(padded, w, step))
     np.testing.assert_array_equal(program.side_by_side(x, w, bias), expected.transpose(1, 2, 3, 0) + bias.T[:, None, None])
     np.testing.assert_array_equal(program.single(x[0], w), expected[0])
+
+
+@pytest.mark.parametrize("filters", [1, 16, 40])
+def test_what_no_window_reads_is_not_copied(program: Any, kind: Any, filters: int) -> None:
+    """Windows of one tap that are several elements apart, and windows of single channels of which each second line has no term."""
+    dtype, step = kind
+    x, w = numbers(dtype, 2, 35, 23, 37), numbers(dtype, filters, 35)
+    expected = np.einsum("ncyz,fc->nfyz", x[:, :, 1::3, ::step].astype(float), w.astype(float))
+    np.testing.assert_array_equal(program.one_tap(x, w), expected)
+    w = numbers(dtype, 35, 3, 3)
+    views = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (2, 2), (1, 1))).astype(float), (5, 3), axis=(2, 3))
+    expected = np.einsum("ncyzrq,crq->ncyz", views[:, :, ::2, ::step, ::2], w.astype(float))
+    np.testing.assert_array_equal(program.even(x, w), expected)
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 5, 6), (2, 1, 3, 9)])
