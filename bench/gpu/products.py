@@ -50,6 +50,10 @@ def rows(scale: int = 1) -> Iterator[Row]:
 def other_types(big: int, half: int) -> Iterator[Row]:
     yield product(f"matmul f32 {half}^3", half, half, half, F32, goal=1.8, quick=True)
     yield product("matmul f32 1000x1016x1000", 1000, 1016, 1000, F32)
+    for m in (1, 16):
+        for layout in ("", "B as [N, K]"):
+            name = f"matmul f32 {m}x{half}x{half}{layout and ', ' + layout}"
+            yield product(name, m, half, half, F32, layout, 1.0, group="few rows of f32")
     yield product(f"matmul f32 {half}^3 by FMAs", half, half, half, F32, mode="@precision(products=f32)")
     yield product(f"matmul f64 {half}^3", half, half, half, F64, goal=0.95, quick=True)
     for layout, goal in (("B as [N, K]", 1.0), ("", 0.93)):

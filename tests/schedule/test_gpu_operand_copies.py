@@ -20,7 +20,7 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.choose import choices, launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
 from compiler.schedule.gpu.products import three_products, tiling
 from compiler.schedule.launches import Launches
@@ -245,6 +245,26 @@ def test_windows_of_f32(source: str, pictures: tuple[int, int, int, int], weight
     finite = np.isfinite(wanted)
     np.testing.assert_array_equal(found[~finite], wanted[~finite])
     assert np.max(np.abs(found[finite] - wanted[finite])) < 2**-20 * np.max(np.abs(wanted[finite]))
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True)], ids=str)
+def test_one_row_is_reduced_where_it_lies(turned: tuple[bool, bool]) -> None:
+    """Reading takes as long as everything else: neither tensor cores nor copies help."""
+    field = product("f32", "f32", *turned)
+    made = launches_for(field, field, facts({"M": 1, "N": 4096, "K": 4096}, large=False, processors=132))
+    assert len(made.launches) == 1
+    assert not any(isinstance(op, WarpgroupMma) for top in made.launches[0].function.body.body for op in top.walk())
+
+
+@pytest.mark.parametrize("rows", [4, 16])
+def test_a_way_that_reads_in_place_keeps_no_copy(rows: int) -> None:
+    """Of the plans that a chosen way to cut a product fits, the one with the least copies."""
+    field, sizes = product("f32", "f32", False, False), {"M": rows, "N": 4096, "K": 4096}
+    known = facts(sizes, large=False, processors=132)
+    assert three_products.WORTH <= rows * 4096 * 4096
+    for choice in choices(field, known, sizes)[:2]:
+        assert choice.facts.tiling is not None
+        assert [one.function.name for one in launches_for(field, field, choice.facts).launches] == ["product_0"]
 
 
 def test_small_products_stay_where_they_are() -> None:

@@ -57,7 +57,7 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
     if not (three_products.worthwhile(function, facts, sum_) if thrice else _worthwhile(function, facts, sum_)):
         return None
     if thrice:
-        found = three_products.by_three(_plans(function, facts, sum_), facts)
+        found = three_products.by_three(_plans(function, facts, sum_), facts, three_products.has_few_rows(function, facts, sum_))
         return CopiedProduct(*found) if found is not None and three_products.ends_first(function, facts, sum_, found[2]) else None
     for plan in _plans(function, facts, sum_):
         field, sum = plan.field()

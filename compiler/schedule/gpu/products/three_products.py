@@ -31,6 +31,8 @@ FMAS = 90
 SQUARE, WIDE = 64, 128
 """Rows and columns of a block's least tile; and rows, or columns, with fewer of which threads read more for each FMA: on an H200
 convolutions with 64 filters come to 35 and 48 a cycle."""
+FEW = 32
+"""Rows, or columns, up to which reading the other operand takes longer than three products do."""
 WIDTH = 4
 """Bytes of an f32."""
 
@@ -40,9 +42,16 @@ def wanted(function: HirFunction, product: SumOfLoads) -> bool:
     return dtype_of(product.a.results[0]) == "f32" and not rounds(function)
 
 
-def by_three(plans: Iterable[Reading], facts: Facts) -> tuple[tuple[Copied, ...], HirFunction, BoxedProduct] | None:
+def has_few_rows(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool:
+    """Or few columns."""
+    sides = product.described.m, product.described.n
+    return min(prod(facts.about(function.axes[axis]) for axis in side) for side in sides) <= FEW
+
+
+def by_three(plans: Iterable[Reading], facts: Facts, few: bool) -> tuple[tuple[Copied, ...], HirFunction, BoxedProduct] | None:
     """The copies, the field that reads them, and its three products, of the ways to copy the one that is estimated to end first: what
-    tensor cores leave is made by each block, or put aside by launches before."""
+    tensor cores leave is made by each block, or put aside by launches before. Where the way to cut it is given, it is the first plan that
+    this fits; with `few` rows, for which memory is what takes time, the one with the least copies."""
     found = []
     for plan in plans:
         (within, sum), (apart, other) = plan.field(), plan.field()
@@ -59,26 +68,33 @@ def by_three(plans: Iterable[Reading], facts: Facts) -> tuple[tuple[Copied, ...]
         if product is not None
     ]
     ways = sorted((way for _, _, product in known for way in product.ways), key=lambda way: way.nanoseconds)
-    first = min(known, key=lambda each: each[2].ways[0].nanoseconds if ways else 0.0, default=None)
+    first = min(known, key=lambda each: each[2].ways[0].nanoseconds if ways else _passed(each[0], facts) if few else 0.0, default=None)
     return None if first is None else (*first[:2], evolve(first[2], ways=tuple(ways)))
 
 
 def after(way: Estimated, copies: Sequence[Copied], facts: Facts) -> Estimated:
-    """A way to cut a product with the time that copies take before it: those that read the same are one launch."""
+    """A way to cut a product with the time that copies take before it."""
+    return evolve(way, nanoseconds=way.nanoseconds + _passed(copies, facts))
+
+
+def _passed(copies: Sequence[Copied], facts: Facts) -> float:
+    """Nanoseconds of copies: those that read the same are one launch."""
     read = {copy.read: mem_of(copy.source).dims for copy in copies}
     moved = sum_of_bytes([*read.values(), *(copy.mem.dims for copy in copies)], facts)
-    return evolve(way, nanoseconds=way.nanoseconds + moved / facts.rates.memory + len(read) * facts.rates.launch)
+    return moved / facts.rates.memory + len(read) * facts.rates.launch
 
 
 def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: BoxedProduct) -> bool:
     """Whether the copies and three products on tensor cores are estimated to end before FMAs do, that read operands where they lie. What
     was cut in a way that is given was chosen before."""
-    if not known.ways:
-        return True
     rates, described = facts.rates, product.described
     sides = [prod(facts.about(function.axes[axis]) for axis in axes) for axes in (described.m, described.n, described.batch)]
     elements, terms = prod(sides), prod(facts.about(function.axes[axis]) for axis in described.k)
     narrower = min(sides[:2])
+    if narrower == 1 and not described.windows:
+        return False  # reductions take no longer than reading does
+    if not known.ways:
+        return True
     each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / WIDE) * rates.clock)
     read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
