@@ -33,13 +33,14 @@ ACCESS = 16
 WARPS = 16
 REGISTERS, OTHER_REGISTERS = 2048, 16
 """Of a lane, of all warps of a block; and those of each that hold neither what it adds up nor what it reads."""
-TURNS = (ROUND, True), (64, True), (ROUND, False), (64, False), (32, False)
-"""Terms of a turn, and whether it reads what the next one multiplies, as long as a block has registers for that: worth it where turns are
-few, so that each waits for memory; where they are many, other warps multiply in the meantime."""
 SHARED = 96 * 1024
 """Bytes of what the warps of a block have."""
-SHAPES = (16, 1), (8, 1), (8, 2), (4, 1), (4, 2), (4, 4)
-"""Columns of a lane, and blocks that share a sum's terms. Wide tiles read rows again less often."""
+SHAPES = (16, 8, 1, 1), (8, 8, 1, 1), (8, 8, 1, 2), (4, 8, 1, 1), (4, 8, 1, 2), (4, 8, 1, 4)
+SHAPES_OF_ONE = (8, 8, 2, 1), (16, 16, 1, 1), (8, 16, 1, 1), (8, 16, 1, 2), (4, 16, 1, 1), (4, 16, 1, 2), (4, 16, 1, 4)
+"""Columns of a lane, warps of a block, blocks of a multiprocessor, and blocks that share a sum's terms; of one block of rows, whose sums
+leave registers to more warps. Better first: wide tiles read rows again less often, and blocks that share a sum wait for each other."""
+FULL = 0.75
+"""Of what multiprocessors have at a time."""
 SHARES = 8, 16, 32
 """Neighbouring terms that a lane has, of factors that are bits of elements."""
 
@@ -49,7 +50,7 @@ class FewRows:
     """A sum with few rows. `few`, `many`: its factors; `row`, `column`, `sum`: the axes; `blocks`: of 8 rows; `own`: columns of a lane,
     side by side; `part`: terms of a warp, of which each of four lanes has a quarter; `parts`: of a turn; `alike`: of those that have a
     scale in common; `each`: terms that one element of memory has; `packed`: where numbers of the columns' factor lie, if it is bits of
-    elements; `split`: blocks of a cluster that share the sum's terms; `ahead`: whether a turn reads what the next one multiplies."""
+    elements; `split`: blocks of a cluster that share the sum's terms; `resident`: blocks of a multiprocessor."""
 
     sum_: ScaledSum
     kind: WarpKind
@@ -68,7 +69,7 @@ class FewRows:
     packed: PackedFactor | None
     warps: int
     split: int
-    ahead: bool
+    resident: int
     words: tuple[str, ...]
 
     @property
@@ -122,23 +123,26 @@ def few_rows(function: HirFunction, facts: Facts) -> FewRows | None:
     blocks = -(-rows // 8)
     size = bytes_of(mem_of(wide.mem).dtype)
     widest = min(ACCESS // size if across else 16, max(4, 32 // blocks))
-    shapes = [(own, split) for own, split in SHAPES if own <= widest and (split == 1 or facts.machine.has(Feature.CLUSTERS))]
-    enough = facts.processors * 3 // 4
-    own, split = next((shape for shape in shapes if -(-columns // (8 * shape[0])) * shape[1] >= enough), shapes[-1])
-    warps = WARPS if blocks == 1 else WARPS // 2
+    shared = facts.machine.has(Feature.CLUSTERS)
+    shapes = [shape for shape in (SHAPES_OF_ONE if blocks == 1 else SHAPES) if shape[0] <= widest and (shape[3] == 1 or shared)]
+
+    def filled(shape: tuple[int, int, int, int]) -> float:
+        count, places = -(-columns // (8 * shape[0])) * shape[3], facts.processors * shape[2]
+        return count / (-(-count // places) * places)
+
+    own, warps, resident, split = next((shape for shape in shapes if filled(shape) >= FULL), max(shapes, key=filled))
     sums = 2 * own * blocks * (1 + (scale is not None))
+    held = REGISTERS // (warps * resident) - OTHER_REGISTERS
 
-    def registers(turn: int, ahead: bool = False) -> int:
-        return sums + (1 + ahead) * (own * turn * size // (16 * each) + turn * blocks // 8 + own // 2)
+    def fits(turn: int) -> bool:
+        return sums + own * turn * size // (16 * each) + turn * blocks // 8 + own // 2 <= held
 
-    held, ahead = REGISTERS // warps - OTHER_REGISTERS, True
     if runs:
-        orders = TURNS if terms <= 2 * ROUND * warps * split else TURNS[2:]
-        ways = [(turn, ahead, part) for turn, ahead in orders for part in runs if turn >= part and registers(turn, ahead) <= held]
-        turn, ahead, part = ways[0] if ways else (min(runs), False, min(runs))
+        ways = [(turn, part) for turn in (ROUND, 64, 32) for part in runs if turn >= part and fits(turn)]
+        turn, part = ways[0] if ways else (min(runs), min(runs))
     else:
         turn = common
-        while registers(turn, True) > held and turn % 32 == 0 and turn // 8 % each == 0:
+        while not fits(turn) and turn % 32 == 0 and turn // 8 % each == 0:
             turn //= 2
         part = turn
     turns = -(-terms // turn)
@@ -152,7 +156,7 @@ def few_rows(function: HirFunction, facts: Facts) -> FewRows | None:
     )
     parts, alike = turn // part, min(turn, common) // part
     sides_of_sum = known, kind, unit.name, few, many, row, column, sum_
-    return FewRows(*sides_of_sum, blocks, own, part, parts, alike, each, runs.get(part), warps, split, ahead, words)
+    return FewRows(*sides_of_sum, blocks, own, part, parts, alike, each, runs.get(part), warps, split, resident, words)
 
 
 def _runs(many: Value, sum_: str, column: str, common: int, dtype: str, across: bool) -> dict[int, PackedFactor]:

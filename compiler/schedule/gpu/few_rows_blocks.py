@@ -49,15 +49,13 @@ class FewRowsBlocks(FewRowsPlacing):
         self.many = ComputedColumns(self, line, quarter) if packed is None else PackedColumns(self, packed, line, quarter)
         self.few, self.scales = FewTerms(self, line, quarter, self.many.order), GroupScales(self, line, quarter, names)
         turns = b.index(self.field.axes[product.sum].ceildiv(product.terms))
-        last = Affine.of(turns.name) - 1
         first = b.named(warp if self.rank is None else warp + Affine.of(self.rank.name) * product.warps)
         step = product.warps * product.split
-        with b.loop("turn", first, turns.name, step, carried=[b.const(0.0, type), *self.fetched(region, b, first, last)]) as (body, loop):
-            total, *held = loop.carried
-            turn = Affine.of(loop.variable.name)
-            coming = self.fetched(region, body, turn + step, last) if product.ahead else []
-            now = iter(held or self.fetched(region, body, turn, last, now=True))
-            for number, part in enumerate(self.parts_of(self.at_turn(region, body, loop.variable))):
+        with b.loop("turn", first, turns.name, step, carried=[b.const(0.0, type)]) as (body, loop):
+            (total,) = loop.carried
+            parts = [*self.parts_of(self.at_turn(region, body, loop.variable))]
+            now = iter(self.fetched(parts))
+            for number, part in enumerate(parts):
                 if number % product.alike == 0:
                     sums, scale = total if product.sum_.scale is None else body.const(0.0, type), self.scales.of(part, now)
                 many, few = self.many.registers(part, now), self.few.registers(part, now)
@@ -68,17 +66,14 @@ class FewRowsBlocks(FewRowsPlacing):
                     sums = body.emit(multiplied).result
                 if number % product.alike == product.alike - 1:
                     total = sums if scale is None else body.fma(sums, scale, total)
-            body.yield_(total, *coming)
+            body.yield_(total)
         self.joined(group, region, loop.results[0], names, line, quarter, warp)
 
-    def fetched(self, region: TileRegion, b: Builder, turn: Affine, last: Affine, now: bool = False) -> list[Value]:
-        """What is read in a turn; nothing ahead of it, if it is to be read then."""
-        product, values = self.product, list[Value]()
-        if not (now or product.ahead):
-            return []
-        at = self.at_turn(region, b, b.op("min", b.index(turn), b.index(last)))
-        for number, part in enumerate(self.parts_of(at)):
-            scales = self.scales.fetched(part) if number % product.alike == 0 else []
+    def fetched(self, parts: Sequence[TileRegion]) -> list[Value]:
+        """What is read in a turn, before any of it is multiplied."""
+        values = list[Value]()
+        for number, part in enumerate(parts):
+            scales = self.scales.fetched(part) if number % self.product.alike == 0 else []
             values += [*scales, *self.many.fetched(part), *self.few.fetched(part)]
         return values
 

@@ -1,4 +1,4 @@
-"""What a lane reads of the columns' factor of a product of few rows, a turn ahead of what it multiplies, and the registers that this
+"""What a lane reads of the columns' factor of a product of few rows, before it multiplies any of it, and the registers that this
 becomes: bits of elements in registers of four bytes, as they came from memory, or any values, computed one by one."""
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ class FewRowsPlacing(MatrixBlocks):
     """Where blocks, and lanes of their warps, are along the axes."""
 
     def __init__(self, field: HirFunction, product: FewRows) -> None:
-        super().__init__(field, (product.row, product.column), (product.sum,), 32 * product.warps, product.words)
+        super().__init__(field, (product.row, product.column), (product.sum,), 32 * product.warps, product.words, product.resident)
         self.product = product
         self.ranges = Ranges(field)
         self.rank: Value | None = None
