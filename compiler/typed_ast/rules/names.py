@@ -53,6 +53,10 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         return checker.report("0204", f"`{word}` takes one value", span, hint=f"write `{word}(...)`")
     if word in checker.declarations.structs:
         return checker.report("0203", f"`{word}` is a struct, not a value", span, hint=f"write its fields: `{word} {{ ... }}`")
+    if word in checker.declarations.enums:
+        cases = checker.declarations.enums[word].variants
+        hint = f"write one of its cases: `{word}::{cases[0].name}`" if cases else None
+        return checker.report("0203", f"`{word}` is an enum, not a value", span, hint=hint)
     if word in checker.declarations.traits:
         return checker.report("0203", f"`{word}` is a trait, not a value", span, hint="call a method of a value that implements it")
     ended = scope.find_ended(word)
