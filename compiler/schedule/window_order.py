@@ -14,9 +14,9 @@ from compiler.schedule.interior import ZoneBounds
 from compiler.schedule.padded import PaddedCopy, WindowTap
 from compiler.schedule.table import AxisPlan
 
-EDGE_SHARE = 16
+EDGE_SHARE, LEAST_TERMS = 16, 256
 """Where results are stored along lines, ends of lines are boxes of their own if they are at least this part of it: they are stored one by
-one."""
+one, which pays for windows of so many terms."""
 
 
 class WindowBox:
@@ -42,6 +42,7 @@ class WindowOrder:
         self.extents = {axis: b.count(copy.extents[axis]) for axis in (*axes, *product.k)}
         self.taps = copy.source.taps(axes, product.k, copy.placing.field.axes)
         self.count = b.product([self.extents[axis] for axis in axes])
+        self.terms = b.product([self.extents[axis] for axis in product.k])
         zero = b.const(0, "index")
         spans = {axis: (zero, self.extents[axis]) for axis in axes}
         boxes: list[tuple[WindowTap | None, Value, dict[str, tuple[Value, Value]]]] = []
@@ -83,6 +84,7 @@ class WindowOrder:
         if in_lines:
             edges = b.sub(extent, b.sub(high, low))
             worth = b.op("ge", b.mul(edges, b.const(EDGE_SHARE, "index")), extent)
+            worth = b.both(worth, b.op("ge", self.terms, b.const(LEAST_TERMS, "index")))
             low, high = b.select(worth, low, b.const(0, "index")), b.select(worth, high, extent)
         return low, high
 
