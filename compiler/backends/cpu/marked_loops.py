@@ -24,7 +24,7 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
     if stores:
         w = frame.w
         large, other, after = w.label("large"), w.label("cached"), w.label("stored")
-        w.branch_if(is_large(frame, stores, made_in(frame, op)), large, other)
+        w.branch_if(is_large(frame, op, stores, made_in(frame, op)), large, other)
         for label, frame.streams in (large, True), (other, False):
             w.start(label)
             _loop(frame, op, low, high)

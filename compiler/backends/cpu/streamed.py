@@ -20,6 +20,9 @@ LINE = 64
 STREAMED = 12 << 20
 """Bytes of a result from which it is stored past the caches: with what is read beside it, more than the last one holds."""
 
+LEAST_ROW = 1024
+"""Bytes of a row from which that is worth it where other loops run between rows, as sums of rows do: each row begins anew to fill lines."""
+
 Definitions = Mapping[str, Instruction]
 
 
@@ -73,9 +76,10 @@ def _whole_lines(frame: CpuFrame, op: Store, made: Definitions) -> list[Affine] 
     return asked
 
 
-def is_large(frame: CpuFrame, stores: Sequence[Store], made: Definitions) -> LlvmValue:
-    """Whether all of the memories are large and begin at a line, and what is stored goes on in whole lines."""
+def is_large(frame: CpuFrame, loop: For, stores: Sequence[Store], made: Definitions) -> LlvmValue:
+    """Whether all of the memories are large and begin at a line, and what is stored goes on in whole lines, and, by rows, in long ones."""
     w, held = frame.w, frame.w.true()
+    by_rows = _is_beside_others(frame, loop, stores)
     for mem in dict.fromkeys(op.mem for op in stores):
         memory = frame.memories[mem.name]
         size = constant(I64, bytes_of(memory.type.dtype))
@@ -83,9 +87,23 @@ def is_large(frame: CpuFrame, stores: Sequence[Store], made: Definitions) -> Llv
             size = w.mul(size, frame.affine(dim))
         begin = w.value(I64, f"ptrtoint {memory.pointer} to i64")
         held = w.binary("and", held, w.binary("and", _is_on_line(w, begin), w.compare("sge", size, constant(I64, STREAMED))))
+        if by_rows:
+            row = w.mul(frame.affine(memory.type.dims[-1]), constant(I64, bytes_of(memory.type.dtype)))
+            held = w.binary("and", held, w.compare("sge", row, constant(I64, LEAST_ROW)))
     for form in dict.fromkeys(form for op in stores for form in _whole_lines(frame, op, made) or ()):
         held = w.binary("and", held, _is_on_line(w, frame.affine(form)))
     return held
+
+
+def _is_beside_others(frame: CpuFrame, loop: For, stores: Sequence[Store]) -> bool:
+    """Whether loops that store none of these results run in each turn of the loop around."""
+    every = [op for top in frame.kernel.function.body.body for op in top.walk() if isinstance(op, For | While)]
+    around = [op for op in every if op is not loop and any(inner is loop for inner in op.walk())]
+    if not around:
+        return False
+    memories = {op.mem for op in stores}
+    inside = [op for op in around[-1].walk() if isinstance(op, For | While) and op is not loop and op is not around[-1]]
+    return any(not any(isinstance(inner, Store) and inner.mem in memories for inner in op.walk()) for op in inside)
 
 
 def _is_on_line(w: FunctionWriter, number: LlvmValue) -> LlvmValue:

@@ -1,5 +1,6 @@
 """Large results go past the caches where loops fill whole lines: the same elements as ever, whatever their number, order and layout."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def sums(x: tensor[A, {columns}, {dtype}]) {{
 @pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
 def test_elements_are_those_of_small_results(dtype: str, columns: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed, "STREAMED", 1000)
+    monkeypatch.setattr(streamed, "LEAST_ROW", 64)
     program = zynml.compile(PROGRAM.format(dtype=dtype, columns=columns), threads=threads)
     kind = {"u8": np.uint8, "i16": np.int16, "f32": np.float32, "f64": np.float64}[dtype]
     random = np.random.default_rng(columns)
@@ -98,3 +100,27 @@ def test_rows_of_lengths_that_a_launch_knows_are_whole_lines_there() -> None:
     assert "!nontemporal" in text_of(crossed("M"))
     assert "!nontemporal" in text_of(crossed(48))
     assert "!nontemporal" not in text_of(crossed(10))
+
+
+def rows(summed: bool) -> HirFunction:
+    """out[i, 16 j + simd] = x[i, 16 j + simd], behind the sum of each row, if it is `summed`."""
+    f = FunctionBuilder("rows", Form.TILE, {"simd": 16})
+    x, out = f.parameter("x", Mem("f32", ["M", "N"], readonly=True)), f.parameter("out", Mem("f32", ["M", "N"], noalias=True))
+    f.parameter("M", INDEX)
+    f.parameter("N", INDEX)
+    at = [Affine.of("i"), Affine.of("j") * 16 + "simd"]
+    with f.body.loop("i", 0, "M") as (row, _):
+        if summed:
+            with row.loop("k", 0, "N", carried=[row.const(0.0)]) as (body, loop):
+                body.yield_(body.add(loop.carried[0], body.load(x, [Affine.of("i"), Affine.of("k")])))
+        with row.loop("j", 0, Affine.of("N").floordiv(16)) as (body, _):
+            value = body.load(x, at)
+            body.store(out, body.add(value, loop.results[0]) if summed else value, at)
+    return f.finish()
+
+
+def test_short_rows_behind_sums_stay_in_the_caches() -> None:
+    """Each begins anew to fill lines: the code asks for their length."""
+    asked = f"icmp sge i64 %t[0-9]+, {streamed.LEAST_ROW}"
+    assert "!nontemporal" in text_of(rows(summed=True)) and re.search(asked, text_of(rows(summed=True)))
+    assert "!nontemporal" in text_of(rows(summed=False)) and not re.search(asked, text_of(rows(summed=False)))
