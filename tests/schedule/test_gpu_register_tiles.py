@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 
 import zynml
+from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.core import Index
 from compiler.hir.gpu import GridIndex
-from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
@@ -268,8 +268,8 @@ def test_most_of_the_inner_loop_is_arithmetic() -> None:
     assert launches is not None
     assert "a thread 8 by 8 of them in registers" in launches.words[0]
     loop = max(re.split(r"\n\$L\w+:", ptx(launches, "sm_90a")), key=lambda block: block.count("sub.rn.f32"))
-    assert loop.count("sub.rn.f32") == loop.count("add.rn.f32") == 4 * 64
-    assert 0.85 * loop.count(";") < 3 * 4 * 64
+    assert loop.count("sub.rn.f32") == loop.count("add.rn.f32") == 8 * 64
+    assert 0.85 * loop.count(";") < 3 * 8 * 64
 
 
 def test_few_results_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,10 +365,10 @@ def test_weights_are_read_along_channels_and_taps() -> None:
     def value_of(name: str) -> int:
         return forms[name].evaluate(value_of) if name in forms else threads.get(name, 0)  # type: ignore[return-value]
 
-    loads = [op for op in ops if isinstance(op, Load) and op.mem.name == "w"]
-    assert loads
-    for load in loads:
-        o, c, q, r = (form.evaluate(value_of) for form in load.index)
+    copies = [op for op in ops if isinstance(op, AsyncCopy) and op.source.name == "w"]
+    assert copies
+    for copy in copies:
+        o, c, q, r = (form.evaluate(value_of) for form in copy.source_index)
         element = np.zeros(32, int) + ((o * 16 + c) * 3 + q) * 3 + r
         assert len({*(element // 8)}) <= 8
 

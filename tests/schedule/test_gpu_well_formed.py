@@ -16,14 +16,14 @@ from compiler.launch import emulator
 from compiler.launch.thread_kernels import ThreadKernel
 from runtime.records import evolve
 
-TEXT = """def f(x: tensor[N, K], y: tensor[K, M]) {
+TEXT = """def f(x: tensor[N, K, f16], y: tensor[K, M, f16]) {
     compute(x, y) { for n in 0..N, m in 0..M:
         var s = 0.0
         for k in 0..K: s += abs(x[n, k] - y[k, m])
         out[n, m] = s }
 }"""
 SHAPES = ((256, 64), (64, 256))
-"""Of which a block has tiles in registers."""
+"""Of which a block has tiles in registers. Elements of 16 bits pass through registers to shared memory, the first ones behind an `if`."""
 
 
 def with_the_old_name(function: HirFunction) -> str | None:
@@ -52,7 +52,7 @@ def test_the_emulator_refuses_launches_that_are_not_well_formed(monkeypatch: pyt
 
     monkeypatch.setattr(emulator, "thread_kernel", planted)
     with pytest.raises(zynml.ZynMLError) as refused:
-        zynml.compile(TEXT, device="emulator:sm_90a").f(*(np.ones(shape, "f4") for shape in SHAPES))
+        zynml.compile(TEXT, device="emulator:sm_90a").f(*(np.ones(shape, "f2") for shape in SHAPES))
     assert wanted
     assert str(refused.value).startswith(f"error[ZYN0901]: {wanted[0]}\n")
     with pytest.raises(ZyntaxError) as missed:

@@ -1,12 +1,16 @@
 """How tiles of results in registers are walked (`register_tiles.py` says which): a slice of what the block's rows and columns read is put
-in shared memory at a time, while the next one's elements are under way to registers, and each thread walks along the sum through it."""
+in shared memory at a time, while the next ones are copied there, or their elements are under way to registers, and each thread walks along
+the sum through it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from itertools import product
 from math import ceil, prod
 
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import SyncThreads
@@ -15,6 +19,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of, is_float
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
@@ -28,12 +33,16 @@ from runtime.records import evolve
 
 DEPTH_THREADS = (32, 16, 8, 4)
 """Threads along the sum that load what is contiguous along it."""
+WARP_COLUMNS = 8
+"""Threads of a warp that stand side by side along columns."""
 MOST_AHEAD = 20
 """32-bit registers of a thread for elements of the next slice."""
 MOST_HELD = 96
 """32-bit registers of a thread for these, its results, and what it multiplies at a time."""
+STAGES, STAGE_BYTES = 2, 40 << 10
+"""Slices in shared memory, one of which is walked through while the others come, and the bytes that all of them may have."""
 WRITTEN_OUT = 4
-"""Terms of which a loop's turn consists."""
+"""Terms of which a loop's turn consists; twice as many where a thread has no elements of the next slice in registers."""
 
 
 class RegisterDistributing(Distributing):
@@ -44,6 +53,17 @@ class RegisterDistributing(Distributing):
         self.terms = terms
         self.slice_digits: dict[tuple[int, str], str] = {}
         """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
+
+    def stand(self, b: Builder) -> None:
+        """A warp's threads stand in a rectangle where nothing is combined along columns: they read fewer elements for as many results."""
+        rows = self.table.machine.lanes // WARP_COLUMNS
+        across, down = (*self.table.block, 1)[:2]
+        if self.terms.later or not self.stages() or across % WARP_COLUMNS or down % rows:
+            super().stand(b)
+            return
+        counts = [b.const(count, "index") for count in (across // WARP_COLUMNS, rows, WARP_COLUMNS)]
+        high, left, low, right = (Affine.of(digit.name) for digit in b.digits(thread_index(b), counts))
+        self.threads = [b.index(left * WARP_COLUMNS + right), b.index(high * rows + low)]
 
     def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
         """So that long sums don't come last."""
@@ -136,18 +156,28 @@ class RegisterDistributing(Distributing):
             return super().one_loop(loop, region, result)
         low, high = self.taking_part(plan, low, high, group, region, step)
         sums = [value for target in group for value in result[target]]
-        ahead = self.fetched(plan, low, high, ragged, region) if self.fetches_ahead() else []
+        stages = self.stages()
+        for stage in range(stages - 1):
+            self.copies_of(plan, low + stage * step, Affine((), stage), high, ragged, region)
+        ahead = self.fetched(plan, low, high, ragged, region) if not stages and self.fetches_ahead() else []
         with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, op):
             inner = region.inside(body, (plan.axis,))
             place = Affine.of(op.variable.name)
             self.enter(plan, place, inner)
             if ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
-            slices = [Slice(self, number, value, inner) for number, value in enumerate(self.terms.shared)]
-            for each, elements in zip(slices, op.carried if ahead else [each.elements() for each in slices], strict=False):
-                each.put(body, elements)
+            stage = (place - low).floordiv(step) % stages if stages else None
+            slices = [Slice(self, number, value, inner, stage) for number, value in enumerate(self.terms.shared)]
+            if stages:
+                body.emit(AsyncWait(count=stages - 2))
+            else:
+                for each, elements in zip(slices, op.carried if ahead else [each.elements() for each in slices], strict=False):
+                    each.put(body, elements)
             body.emit(SyncThreads())
             following = self.fetched(plan, place + step, high, ragged, region.inside(body, ())) if ahead else []
+            if stages:
+                later = place + (stages - 1) * step
+                self.copies_of(plan, later, (later - low).floordiv(step) % stages, high, ragged, region.inside(body, ()))
             self.turns[plan.axis] = place
             count: Affine = Affine.of(plan.tile)
             if ragged:
@@ -164,11 +194,42 @@ class RegisterDistributing(Distributing):
                     yes.yield_(*self.walk(plan.axis, count, slices, group, own, result, free, yes))
                     no.yield_(*self.walk(plan.axis, count, slices, group, own, result, inner.inside(no, ()), no))
                 after = list(both.results)
-            body.emit(SyncThreads())
+            if not stages:
+                body.emit(SyncThreads())
             body.yield_(*following, *after)
+        if stages:
+            region.builder.emit(AsyncWait(count=0))
+            region.builder.emit(SyncThreads())
         own_results, running_values = by_target(op.results[len(ahead) :], group, result)
         result.update(own_results)
         return running_values
+
+    def stages(self) -> int:
+        """Slices in shared memory, where copies bring them beside the computation; 0 where threads put them there: what they come to is
+        computed, or its elements are narrower than what copies take, or there isn't room for two."""
+        loads = [value.source for value in self.terms.shared]
+        if self.terms.columns is None or not self.table.machine.has(Feature.ASYNC_COPIES):
+            return 0
+        if not all(isinstance(op, Load) and op.mem not in self.sources and not op.pad for op in loads):
+            return 0
+        sizes = [bytes_of(dtype_of(value)) for value in self.terms.shared]
+        if not {*sizes} <= {4, 8}:
+            return 0
+        tiles = {plan.axis: plan.tile for plan in self.table.plans}
+        each = sum(size * prod(tiles[axis] for axis in axes_of(value)) for size, value in zip(sizes, self.terms.shared, strict=True))
+        return STAGES if STAGES * each <= STAGE_BYTES else 0
+
+    def copies_of(self, plan: AxisPlan, at: Affine, stage: Affine, high: Affine, ragged: bool, region: TileRegion) -> None:
+        """Copies of the slice at a place along the sum begin, if there is one."""
+        b = region.builder
+        with b.when(b.op("lt", b.index(at), b.index(high))) as into:
+            there = region.inside(into, (plan.axis,))
+            self.enter(plan, at, there)
+            if ragged:
+                there.masks[plan.axis] = self.field.axes[plan.axis]
+            for number, value in enumerate(self.terms.shared):
+                Slice(self, number, value, there, stage).copy(into)
+        b.emit(AsyncCommit())
 
     def fetches_ahead(self) -> bool:
         """Whether a thread has registers for the elements of the next slice beside its results."""
@@ -194,7 +255,7 @@ class RegisterDistributing(Distributing):
             self.enter(plan, at, there)
             if ragged:
                 there.masks[plan.axis] = self.field.axes[plan.axis]
-            elements = [Slice(self, number, value, there).elements() for number, value in enumerate(self.terms.shared)]
+            elements = [Slice(self, number, value, there, None).elements() for number, value in enumerate(self.terms.shared)]
             both.types = tuple(value.type for value in elements)
             yes.yield_(*elements)
             no.yield_(*(no.const(0.0 if is_float(dtype_of(value)) else 0, value.type) for value in elements))
@@ -212,7 +273,7 @@ class RegisterDistributing(Distributing):
         b: Builder,
     ) -> list[Value]:
         """The accumulators with the terms of the slice, one after the other."""
-        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT) as (steps, walk):
+        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT * (2 if self.stages() else 1)) as (steps, walk):
             at = region.inside(steps, (axis,))
             at.forms[axis] = region.starts[axis] + walk.variable.name
             at.masks.pop(axis, None)
@@ -319,40 +380,45 @@ class Slice:
     """What elements of the block's rows, or columns, come to in one slice of the sum, in shared memory: the sum first, and the rows or
     columns fastest."""
 
-    def __init__(self, placing: RegisterDistributing, number: int, value: Value, region: TileRegion) -> None:
+    def __init__(self, placing: RegisterDistributing, number: int, value: Value, region: TileRegion, stage: Affine | None) -> None:
         depth, terms = placing.terms.depth, placing.terms
         self.placing, self.number, self.value, self.depth = placing, number, value, depth
         self.own = next((axis for axis in (terms.rows, terms.columns) if axis in axes_of(value)), None)
         self.tile = placing.table[self.own].tile if self.own is not None else 1
         self.deep = placing.table[depth].tile
-        size = bytes_of(dtype_of(value))
-        padding = max(1, ALIGNMENT // size)
+        self.stage = [] if stage is None else [stage]
+        self.registers: dict[str, int] = {}
+        self.bounds: list[tuple[Affine, int]] = []
+        self.spread, self.lanes = self._spread(region)
+
+    def memory(self) -> Value:
+        padding = max(1, ALIGNMENT // bytes_of(dtype_of(self.value)))
         extents = [self.deep, self.tile + padding] if self.own is not None else [self.deep]
-        self.memory = placing.shared_memory(("slice", number), dtype_of(value), extents)
-        self.spread, self.where = self._spread(region)
+        stages = [self.placing.stages() for _ in self.stage]
+        return self.placing.shared_memory(("slice", self.number), dtype_of(self.value), [*stages, *extents])
 
     def _digit(self, axis: str, registers: int) -> str:
         known = self.placing.slice_digits
         if (self.number, axis) not in known:
             known[self.number, axis] = self.placing.out.axis(f"{axis}_c", registers)
+        self.registers[known[self.number, axis]] = registers
         return known[self.number, axis]
 
     def elements(self) -> Value:
         """This thread's part."""
         return self.placing.value(self.value, self.spread)
 
-    def _spread(self, region: TileRegion) -> tuple[TileRegion, Value | None]:
+    def _spread(self, region: TileRegion) -> tuple[TileRegion, int]:
         """The body as a thread sees it that has a part of the slice: neighbours along what is contiguous in memory."""
         placing, b = self.placing, region.builder
         axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
         along_depth = self.own is None or _contiguous(self.value, self.depth) > _contiguous(self.value, self.own)
         first, *rest = axes if along_depth else axes[::-1]
-        lanes = self._lanes(*first)
+        lanes = self._lanes(*first) if not (self.stage and along_depth and rest) else 1  # copies turn nothing
         most = placing.table.threads if not rest else max(DEPTH_THREADS)
         wide = _divisor(first[1] // lanes, min(most, placing.table.threads))
         spread = region.inside(b, [axis for axis, _ in axes])
         thread = Affine.of(thread_index(b).name)
-        where: Value | None = None
         for (axis, extent), position, threads, each in (
             (first, thread % wide if rest else thread, wide if rest else placing.table.threads, lanes),
             *((each, thread.floordiv(wide), placing.table.threads // wide, 1) for each in rest),
@@ -361,10 +427,10 @@ class Slice:
             at = b.named(position)
             form = at * each + (Affine.of(self._digit(axis, registers)) * (threads * each) if registers > 1 else Affine())
             if registers * threads * each > extent:
-                where = b.both(where, b.op("lt", b.index(form), b.const(extent, "index")))
+                self.bounds.append((form, extent))
                 spread.masks.setdefault(axis, spread.starts[axis] + extent)
             spread.forms[axis] = spread.starts[axis] + form + (SIMD if each > 1 else 0)
-        return spread, where
+        return spread, lanes
 
     def _lanes(self, axis: str, extent: int) -> int:
         """Elements along the axis that a thread loads at once: as many as all addresses are known to be multiples of."""
@@ -385,13 +451,46 @@ class Slice:
 
     def put(self, b: Builder, elements: Value) -> None:
         """This thread's part, to shared memory."""
-        index = [self.spread.forms[axis] - self.spread.starts[axis] for axis in (self.depth, self.own) if axis is not None]
-        b.store(self.memory, elements, index, self.where)
+        b.store(self.memory(), elements, [*self.stage, *self._index({})], self._within({}, b))
+
+    def copy(self, b: Builder) -> None:
+        """This thread's part begins to come to shared memory."""
+        load, placing = self.value.source, self.placing
+        assert isinstance(load, Load)
+        memory = self.spread.find(load.mem)
+        assert memory is not None
+        for digits in product(*map(range, self.registers.values())):
+            places = {SIMD: Affine()} | {name: Affine((), digit) for name, digit in zip(self.registers, digits, strict=True)}
+            within = self._within(places, b)
+            with nullcontext(b) if within is None else b.when(within) as into:
+                one = self.spread.inside(into, [axis for axis in (self.depth, self.own) if axis is not None])
+                one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
+                copy = AsyncCopy(
+                    destination=self.memory(),
+                    destination_index=(*self.stage, *self._index(places)),
+                    source=memory,
+                    source_index=tuple(placing.index(load.index, load.mem, one)),
+                    bytes=self.lanes * bytes_of(dtype_of(self.value)),
+                    where=placing.read_where(load, one),
+                )
+                into.emit(copy)
+
+    def _index(self, places: Mapping[str, Affine]) -> list[Affine]:
+        """Where this thread's part lies in a slice, at these places of its digits."""
+        own = [axis for axis in (self.depth, self.own) if axis is not None]
+        return [(self.spread.forms[axis] - self.spread.starts[axis]).substitute(dict(places)) for axis in own]
+
+    def _within(self, places: Mapping[str, Affine], b: Builder) -> Value | None:
+        """Whether the slice has these elements; None where it has all that threads stand for."""
+        where: Value | None = None
+        for form, extent in self.bounds:
+            where = b.both(where, b.op("lt", b.index(form.substitute(dict(places))), b.const(extent, "index")))
+        return where
 
     def read(self, b: Builder, step: Affine, region: TileRegion) -> Value:
         """The registers of this thread at a step."""
         own = [] if self.own is None else [region.forms[self.own] - region.starts[self.own]]
-        return b.load(self.memory, [step, *own])
+        return b.load(self.memory(), [*self.stage, step, *own])
 
 
 def _contiguous(value: Value, axis: str) -> int:
