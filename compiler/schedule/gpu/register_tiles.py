@@ -14,7 +14,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.machines.gpu import Feature
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
@@ -22,7 +22,7 @@ from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.register_walk import RegisterDistributing, RegisterWindow
+from compiler.schedule.gpu.register_walk import STAGE_BYTES, STAGES, RegisterDistributing, RegisterWindow, are_copied
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
@@ -64,8 +64,8 @@ BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 SLICE_BYTES = 36 << 10
-MOST_PUT, LEAST_DEEP = 8, 8
-"""Elements that a thread puts there at a time, as more would take registers from results; and terms of a slice, at least."""
+MOST_PUT, MOST_COPIED, LEAST_DEEP = 8, 16, 8
+"""Elements that a thread puts there at a time, as more would take registers from results, or has copied; and terms of a slice, at least."""
 DEEPEST = 64
 
 TURN = 3
@@ -197,7 +197,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     plans = {plan.axis: plan for plan in (tile.rows, *tile.columns)}
     for axis in field.axes:
         if axis == terms.depth:
-            plans[axis] = AxisPlan(axis, "time", _slice(field, terms, tile, depth))
+            plans[axis] = AxisPlan(axis, "time", _slice(field, terms, tile, depth, facts.machine))
         else:
             plans.setdefault(axis, AxisPlan(axis, "block" if axis in common else "time"))
     ordered = [axis for axis in common if axis not in (terms.rows, terms.columns)] + [terms.rows]
@@ -237,7 +237,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     words = max(1, size // 4) * len(terms.sums)
     rows, columns = (facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns))
     side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
-    wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
+    wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns], (Store,)) > 1 else 1
     splits = is_shared(terms, facts)
     turns = max(1, facts.about(field.axes[terms.depth]) // DEEPEST)
     best: tuple[float, RegisterTile] | None = None
@@ -268,14 +268,17 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     return None if best is None else best[1]
 
 
-def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int) -> int:
+def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int, machine: GpuMachine) -> int:
     """Terms of which the block has all elements at a time: so many that the last slice is nearly full, too."""
     if terms.columns is None:
         return min(LINE_THREADS, power_of_two(depth))
     extents = {plan.axis: plan.run for plan in (tile.rows, *tile.columns)}
     elements = {value: prod(extents.get(axis, 1) for axis in axes_of(value)) for value in terms.shared}
     each = sum(bytes_of(dtype_of(value)) * count for value, count in elements.items())
-    most = max(LEAST_DEEP, min(DEEPEST, SLICE_BYTES // each, MOST_PUT * THREADS // sum(elements.values())))
+    if are_copied(terms, machine):
+        most = max(LEAST_DEEP, min(DEEPEST, STAGE_BYTES // STAGES // each, MOST_COPIED * THREADS // sum(elements.values())))
+    else:
+        most = max(LEAST_DEEP, min(DEEPEST, SLICE_BYTES // each, MOST_PUT * THREADS // sum(elements.values())))
     if field.axes[terms.depth].value is None:
         return min(16, power_of_two(most // 2 + 1))
     return min(range(4, most + 1, 2), key=lambda along: (ceil(depth / along) * (along + TURN), -along))

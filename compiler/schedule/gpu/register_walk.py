@@ -19,7 +19,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of, is_float
-from compiler.machines.gpu import Feature
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
@@ -33,8 +33,6 @@ from runtime.records import evolve
 
 DEPTH_THREADS = (32, 16, 8, 4)
 """Threads along the sum that load what is contiguous along it."""
-WARP_COLUMNS = 8
-"""Threads of a warp that stand side by side along columns."""
 MOST_AHEAD = 20
 """32-bit registers of a thread for elements of the next slice."""
 MOST_HELD = 96
@@ -42,7 +40,19 @@ MOST_HELD = 96
 STAGES, STAGE_BYTES = 2, 40 << 10
 """Slices in shared memory, one of which is walked through while the others come, and the bytes that all of them may have."""
 WRITTEN_OUT = 4
-"""Terms of which a loop's turn consists; twice as many where a thread has no elements of the next slice in registers."""
+"""Terms of which a loop's turn consists; four times as many where a thread has no elements of the next slice in registers."""
+
+
+def are_copied(terms: ReusedTerms, machine: GpuMachine) -> bool:
+    """Whether copies can bring the elements of slices beside the computation: nothing is computed of them before, and they are as wide as
+    what copies take."""
+    plain = all(isinstance(value.source, Load) and not value.source.pad for value in terms.shared)
+    sizes = {bytes_of(dtype_of(value)) for value in terms.shared}
+    return plain and terms.columns is not None and machine.has(Feature.ASYNC_COPIES) and sizes <= {4, 8}
+
+
+def loads_of(terms: ReusedTerms) -> list[Load]:
+    return [value.source for value in terms.shared if isinstance(value.source, Load)]
 
 
 class RegisterDistributing(Distributing):
@@ -53,17 +63,6 @@ class RegisterDistributing(Distributing):
         self.terms = terms
         self.slice_digits: dict[tuple[int, str], str] = {}
         """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
-
-    def stand(self, b: Builder) -> None:
-        """A warp's threads stand in a rectangle where nothing is combined along columns: they read fewer elements for as many results."""
-        rows = self.table.machine.lanes // WARP_COLUMNS
-        across, down = (*self.table.block, 1)[:2]
-        if self.terms.later or not self.stages() or across % WARP_COLUMNS or down % rows:
-            super().stand(b)
-            return
-        counts = [b.const(count, "index") for count in (across // WARP_COLUMNS, rows, WARP_COLUMNS)]
-        high, left, low, right = (Affine.of(digit.name) for digit in b.digits(thread_index(b), counts))
-        self.threads = [b.index(left * WARP_COLUMNS + right), b.index(high * rows + low)]
 
     def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
         """So that long sums don't come last."""
@@ -205,18 +204,11 @@ class RegisterDistributing(Distributing):
         return running_values
 
     def stages(self) -> int:
-        """Slices in shared memory, where copies bring them beside the computation; 0 where threads put them there: what they come to is
-        computed, or its elements are narrower than what copies take, or there isn't room for two."""
-        loads = [value.source for value in self.terms.shared]
-        if self.terms.columns is None or not self.table.machine.has(Feature.ASYNC_COPIES):
-            return 0
-        if not all(isinstance(op, Load) and op.mem not in self.sources and not op.pad for op in loads):
-            return 0
-        sizes = [bytes_of(dtype_of(value)) for value in self.terms.shared]
-        if not {*sizes} <= {4, 8}:
+        """Slices in shared memory where copies bring them, if there is room for them; 0 where threads put them there."""
+        if not are_copied(self.terms, self.table.machine) or any(op.mem in self.sources for op in loads_of(self.terms)):
             return 0
         tiles = {plan.axis: plan.tile for plan in self.table.plans}
-        each = sum(size * prod(tiles[axis] for axis in axes_of(value)) for size, value in zip(sizes, self.terms.shared, strict=True))
+        each = sum(bytes_of(dtype_of(value)) * prod(tiles[axis] for axis in axes_of(value)) for value in self.terms.shared)
         return STAGES if STAGES * each <= STAGE_BYTES else 0
 
     def copies_of(self, plan: AxisPlan, at: Affine, stage: Affine, high: Affine, ragged: bool, region: TileRegion) -> None:
@@ -273,7 +265,7 @@ class RegisterDistributing(Distributing):
         b: Builder,
     ) -> list[Value]:
         """The accumulators with the terms of the slice, one after the other."""
-        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT * (2 if self.stages() else 1)) as (steps, walk):
+        with b.loop("step", 0, count, carried=carried, unroll=WRITTEN_OUT * (4 if self.stages() else 1)) as (steps, walk):
             at = region.inside(steps, (axis,))
             at.forms[axis] = region.starts[axis] + walk.variable.name
             at.masks.pop(axis, None)
