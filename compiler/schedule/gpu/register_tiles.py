@@ -275,13 +275,13 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     extents = {plan.axis: plan.run for plan in (tile.rows, *tile.columns)}
     elements = {value: prod(extents.get(axis, 1) for axis in axes_of(value)) for value in terms.shared}
     each = sum(bytes_of(dtype_of(value)) * count for value, count in elements.items())
-    if are_copied(terms, machine):
-        most = max(LEAST_DEEP, min(DEEPEST, STAGE_BYTES // STAGES // each, MOST_COPIED * THREADS // sum(elements.values())))
-    else:
-        most = max(LEAST_DEEP, min(DEEPEST, SLICE_BYTES // each, MOST_PUT * THREADS // sum(elements.values())))
+    copied = are_copied(terms, machine)
+    put, room = (MOST_COPIED, STAGE_BYTES // STAGES) if copied else (MOST_PUT, SLICE_BYTES)
+    most = max(LEAST_DEEP, min(DEEPEST, room // each, put * THREADS // sum(elements.values())))
     if field.axes[terms.depth].value is None:
         return min(16, power_of_two(most // 2 + 1))
-    return min(range(4, most + 1, 2), key=lambda along: (ceil(depth / along) * (along + TURN), -along))
+    lengths = range(LEAST_DEEP, most + 1, LEAST_DEEP) if copied else range(4, most + 1, 2)  # so that each thread copies as much
+    return min(lengths, key=lambda along: (ceil(depth / along) * (along + TURN), -along))
 
 
 def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
