@@ -237,7 +237,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     words = max(1, size // 4) * len(terms.sums)
     rows, columns = (facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns))
     side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
-    wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns], (Store,)) > 1 else 1
+    wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
     splits = is_shared(terms, facts)
     turns = max(1, facts.about(field.axes[terms.depth]) // DEEPEST)
     best: tuple[float, RegisterTile] | None = None

@@ -156,8 +156,8 @@ class RegisterDistributing(Distributing):
         low, high = self.taking_part(plan, low, high, group, region, step)
         sums = [value for target in group for value in result[target]]
         stages = self.stages()
-        for stage in range(stages - 1):
-            self.copies_of(plan, low + stage * step, Affine((), stage), high, ragged, region)
+        for turn in range(stages - 1):
+            self.copies_of(plan, low + turn * step, Affine((), turn), high, ragged, region)
         ahead = self.fetched(plan, low, high, ragged, region) if not stages and self.fetches_ahead() else []
         with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, op):
             inner = region.inside(body, (plan.axis,))
