@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import ragged, ragged_parts
+from compiler.schedule.gpu import ragged, ragged_parts, staged_rows
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")
@@ -359,6 +359,7 @@ def test_rows_that_begin_and_end_anywhere_in_pieces(dtype: str, lanes: int, monk
     monkeypatch.setattr(ragged, "_mean_row", lambda *_: 5000 if lanes == 256 else 70)
     monkeypatch.setattr(ragged, "power_of_two", lambda _: lanes)
     monkeypatch.setattr(ragged, "WIDE", 0)
+    monkeypatch.setattr(staged_rows, "SHORT", 512 if lanes == 1 else 0)
     text = f"""
     def f(low: tensor[R, i32], high: tensor[R, i32], v: tensor[K, {dtype}], w: tensor[V, {dtype}], x: tensor[K, i32]) {{
         compute(low, high, v, w, x) -> tensor[R, {dtype}] {{
@@ -376,6 +377,36 @@ def test_rows_that_begin_and_end_anywhere_in_pieces(dtype: str, lanes: int, monk
         v, w, x = _RANDOM.integers(-9, 9, count).astype(numpy), np.arange(-2, 3).astype(numpy), _RANDOM.integers(0, 5, count).astype(np.int32)
         got = program.f(low, high, v, w, x)
         np.testing.assert_array_equal(got, [(v[a:b] * w[x[a:b]]).sum(dtype=numpy) for a, b in zip(low, high, strict=True)])
+
+
+@pytest.mark.parametrize("kind", ["one element", "rows of 5", "rows of 1, 31, 33 and 1000", "all in one row", "rows of any length"])
+def test_lookups_go_through_shared_memory_in_chunks(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which a block's rows fill several, end within one, or are too many for any."""
+    monkeypatch.setattr(staged_rows, "BYTES", 256)
+    monkeypatch.setattr(staged_rows, "SHORT", 4096)
+    start = starts(np.array(TOGETHER[kind])).astype(np.int32)
+    weight, x = _RANDOM.integers(-9, 9, start[-1]).astype(np.int32), _RANDOM.integers(-9, 9, 7).astype(np.int32)
+    column = _RANDOM.integers(0, 7, start[-1]).astype(np.int32)
+    text = """
+    def f(start: tensor[P, i32], column: tensor[K, i32], weight: tensor[K, i32], x: tensor[N, i32]) {
+        compute(start, column, weight, x) -> tensor[P - 1, 2, i32] {
+            for r in 0..P - 1:
+                var s = 0
+                var last = -1
+                for k in start[r]..start[r + 1]:
+                    s += weight[k] * x[column[k]] * (r as i32)
+                    last = max(last, (k as i32))
+                out[r, 0] = s
+                out[r, 1] = last
+        }
+    }
+    """
+    program = zynml.compile(text, device="emulator:sm_90a", sanitize=True)
+    sums = [int((weight[a:b] * x[column[a:b]]).sum()) * row for row, (a, b) in enumerate(pairwise(start))]
+    assert program.f(start, column, weight, x).tolist() == [[s, b - 1 if b > a else -1] for s, (a, b) in zip(sums, pairwise(start), strict=True)]
+    column[-1] = 7
+    with pytest.raises(zynml.ZynMLError, match="index 7 is out of range: axis 0 of `x` has 7 elements"):
+        program.f(start, column, weight, x)
 
 
 def test_rows_of_a_view_are_read_element_by_element() -> None:

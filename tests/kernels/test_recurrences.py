@@ -194,3 +194,35 @@ def test_many_lines_along_memory_go_through_shared_memory(target: str, lines: in
     assert any("squares of it through shared memory" in words for words in made.words) is goes
     for launch in made.launches:
         verify(launch.function)
+
+
+@pytest.mark.parametrize(("lines", "steps", "dtype"), [(0, 150, "f32"), (1, 128, "f64"), (9, 129, "f32"), (5, 40, "f32")])
+@pytest.mark.parametrize("text", [ALONG, ALONG.replace("I, T, {dtype}", "T, I, {dtype}").replace("[i, t]", "[t, i]")], ids=["along", "across"])
+def test_few_lines_have_helpers(text: str, lines: int, steps: int, dtype: str) -> None:
+    """Parts that end where lines do, or before; blocks with fewer lines than they could have."""
+    numpy = np.dtype(dtype.replace("f", "float"))
+    a, b = (_RANDOM.uniform(-1, 1, (lines, steps)).astype(numpy) for _ in range(2))
+    c = _RANDOM.uniform(-1, 1, lines).astype(numpy)
+    state, expected = c.astype(np.float64), np.zeros((lines, steps))
+    for t in range(steps):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = 2 * state
+    if text is not ALONG:
+        a, b, expected = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), expected.T
+    program = zynml.compile(text.format(dtype=dtype), device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_allclose(program.f(a, b, c), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_few_lines_of_any_length() -> None:
+    """Where each line begins and ends elsewhere, nobody can copy ahead for all."""
+    text = ALONG.format(dtype="f32").replace("for t in 0..T:", "for t in i..T - 2 * i:")
+    a, b = (_RANDOM.uniform(-1, 1, (9, 150)).astype(np.float32) for _ in range(2))
+    expected = np.zeros((9, 150))
+    for i in range(9):
+        state = 0.5
+        for t in range(i, 150 - 2 * i):
+            state = float(a[i, t]) * state + float(b[i, t])
+            expected[i, t] = 2 * state
+    program = zynml.compile(text.replace("(a, b, c) {", "(a, b, c) -> tensor[I, T] {", 1), device="emulator:sm_90a", sanitize=True)
+    got = program.f(a, b, np.full(9, 0.5, np.float32))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

@@ -110,6 +110,14 @@ class AtOnce(Cooperation):
         totals = dict(zip(parameters, results, strict=True))
         return [[totals[cell] for cell in fold.cells] for fold in spread.folds]
 
+    def early(self, loop: For) -> Sequence[Instruction]:
+        """What iterations compute but for what the cells hold."""
+        return [op for op in loop.body.body[:-1] if not is_joining(op, loop)]
+
+    def late(self, loop: For) -> Sequence[Instruction]:
+        """What they compute of the cells."""
+        return [op for op in loop.body.body[:-1] if is_joining(op, loop)]
+
     def at_once(self, loop: For, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder) -> list[Value]:
         """What the cells hold behind the thread's iterations: turns of pieces that all threads have in full, then one in which those
         behind the last piece do that one again, and drop it; with the elements before the first piece and behind the last one."""
@@ -174,7 +182,7 @@ class AtOnce(Cooperation):
         own = [[{loop.variable: b.index(item.place(number))} for number in range(item.width)] for item in items]
         guards: list[list[Value | None]] = [[None] * item.width for item in items]
         loads = self.pieces.get(loop, NONE).loads
-        for op in [op for op in loop.body.body[:-1] if not is_joining(op, loop)]:
+        for op in self.early(loop):
             b.span = op.span
             for item, elements, guard in zip(items, own, guards, strict=True):
                 if item.width > 1 and op in loads:
@@ -208,9 +216,8 @@ class AtOnce(Cooperation):
         for values in own:
             self.values.update(values)
             self.values.update(zip(loop.body.parameters[1:], new, strict=True))
-            for op in loop.body.body[:-1]:
-                if is_joining(op, loop):
-                    b.span = op.span
-                    self.copy.one(op, b)
+            for op in self.late(loop):
+                b.span = op.span
+                self.copy.one(op, b)
             new = [self.values[value] for value in loop.body.body[-1].operand_values]
         return new if inside is None else [b.select(inside, value, old) for value, old in zip(new, cells, strict=True)]

@@ -27,7 +27,8 @@ from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.library.sorting import WARP
-from compiler.schedule.gpu.marching import march_of, marched, marched_through_rings, ring_parts
+from compiler.schedule.gpu.marching import March, march_of, marched
+from compiler.schedule.gpu.marching_ahead import AheadLaunch, MarchAhead, ahead
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
@@ -41,6 +42,7 @@ from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
 from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
+from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
 from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.gpu.workgroup_tiles import Tiles
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
@@ -93,6 +95,7 @@ class _Scheduling:
     scattered: dict[For, ScatteredSums] = Factory(dict)
     """Loops whose iterations meet in elements that data name."""
     shapes: dict[For, RowShape] = Factory(dict)
+    staged: dict[For, StagedRows] = Factory(dict)
     parted: dict[For, RowParts | None] = Factory(dict)
     """Leading loops whose rows data bound, and how."""
     methods: dict[For, tuple[ScatterSum, ...]] = Factory(dict)
@@ -205,6 +208,8 @@ class _Scheduling:
             shape = None
             if not bounded and _fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
                 shape = row_shape(nest, spreads, self.facts, self.known)
+            if shape is not None and (staged := staged_rows(nest, spreads, shape)) is not None:
+                shape, self.staged[nest.outer] = staged
             if shape is not None:
                 self.shapes[nest.outer] = shape
                 if (shape.long is not None or shape.by_block) and not self.own(nest):
@@ -227,7 +232,8 @@ class _Scheduling:
         inner = _loops(spreads)
         if (shape := self.shapes.get(nest.outer)) is not None:
             self.words.append(shape.words(names, inner))
-            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], tuple(self.own(nest)), self.facts, self.known)
+            staged, own = self.staged.get(nest.outer), tuple(self.own(nest))
+            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], staged, own, self.facts, self.known)
             return rows.launches(around, group, f"{number}")
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
@@ -266,6 +272,12 @@ class _Scheduling:
     def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
         few = self.threads_for(nest)
         marches = {march.loop: march for op in nest.inner.body.body if (march := march_of(op, 4 * few <= BLOCK)) is not None}
+        plan = self.ahead(nest, tuple(marches.values()))
+        if plan is not None:
+            start = Start(around, name, (plan.threads, 1, 1))
+            start.take(group, start.out.body)
+            self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
+            return AheadLaunch(plan, nest, self.cooperation(start, Region(), {}), start).write()
         start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
@@ -298,11 +310,7 @@ class _Scheduling:
             start.copy.all(nest.between, inner)
             for op in nest.inner.body.body:
                 if isinstance(op, For) and op in marches:
-                    parts = ring_parts(marches[op], start.threads, self.known.machine) if 4 * few <= BLOCK else 0
-                    if parts and len(marches) == 1:
-                        marched_through_rings(marches[op], parts, start, inner)
-                    else:
-                        marched(marches[op], start.copy, inner)
+                    marched(marches[op], start.copy, inner)
                 else:
                     start.copy.one(op, inner)
         if tiles is not None:
@@ -435,6 +443,13 @@ class _Scheduling:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
+
+    def ahead(self, nest: Spread, marches: Sequence[March]) -> MarchAhead | None:
+        """How blocks march along the only loop there is to march along, where it has few lines."""
+        if len(marches) != 1 or self.own(nest) or self.block(BLOCK) != (BLOCK, 1, 1):
+            return None
+        total = prod(max(1, self.known.about(self.facts.nest.of_loop(loop).extent)) for loop in nest.loops)
+        return ahead(nest, marches[0], total, self.known)
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

@@ -1,36 +1,20 @@
 """Loops that one thread runs in the written order, with what they read on its way before it is used: several steps are read at once, and
-the next ones while these are computed. The operations and their order stay as they are.
-
-Registers hold few steps. Where few threads share a multiprocessor, and it copies from global to shared memory beside the computation,
-each thread has a ring of its own there: many steps are under way, and no thread waits for another."""
+the next ones while these are computed. The operations and their order stay as they are."""
 
 from collections.abc import Mapping, Sequence
 
 from compiler.hir.affine import Affine, AffineLike
-from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
-from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.types import Mem, Space, bytes_of
-from compiler.machines.gpu import Feature, GpuMachine
-from compiler.schedule.gpu.indices import thread_index
+from compiler.hir.types import Space, bytes_of
 from compiler.schedule.gpu.need import depending, read_names
-from compiler.schedule.stages import InstructionCopy, Start
+from compiler.schedule.stages import InstructionCopy
 from runtime.records import frozen
 
 MOST_STEPS, LEAST_STEPS = 32, 4
 """That are read at once."""
-
-RING_BYTES = 32 * 1024
-"""Shared memory of a block's rings: what hides the latency of memory where one block has a multiprocessor for itself."""
-
-RING_STEPS = 16
-"""That are read from a ring at once."""
-
-MOST_PARTS = 16
-"""Of a ring, each with so many steps."""
 
 WORDS = 32
 """Registers of a thread, of 32 bits, for what is read ahead; twice as many where few threads share a multiprocessor."""
@@ -83,66 +67,6 @@ def _is_straight(op: Instruction) -> bool:
 def _is_only_read(load: Load) -> bool:
     mem = mem_of(load.mem)
     return mem.readonly and mem.space is Space.GLOBAL
-
-
-def ring_parts(march: March, threads: int, machine: GpuMachine) -> int:
-    """Parts of the rings of a block's threads; 0 where they would have fewer than two, or hold what isn't copied."""
-    if not machine.has(Feature.ASYNC_COPIES):
-        return 0
-    read = {load.result.name for load in march.loads}
-    chained = any(read & read_names(op) for op in march.early)
-    widths = [bytes_of(mem_of(load.mem).dtype) for load in march.loads]
-    if chained or any(load.where is not None for load in march.loads) or not set(widths) <= {4, 8}:
-        return 0
-    most = min(MOST_PARTS, RING_BYTES // (RING_STEPS * threads * sum(widths)))
-    return 0 if most < 2 else 1 << (most.bit_length() - 1)
-
-
-def marched_through_rings(march: March, parts: int, start: Start, b: Builder) -> None:
-    """Writes the march with rings of so many parts; what the loop results in is in the copy's values then."""
-    loop, copy, threads = march.loop, start.copy, start.threads
-    ring, thread = parts * RING_STEPS, thread_index(start.out.body)
-    types = [mem_of(load.mem) for load in march.loads]
-    memories = [Mem(type.dtype, (ring, threads), space=Space.SHARED, align=16) for type in types]
-    rings = [start.out.body.emit(SharedAlloc(type=memory), "ring").result for memory in memories]
-    low, high, each, _, full = whole_steps(loop, RING_STEPS, copy, b)
-    initial = [copy.value(value) for value in loop.carried]
-
-    def begin(first: Value, place: Affine, body: Builder) -> None:
-        """The copies of a part, from a step on, where it is one of the loop."""
-        inside = body.op("lt", first, full)
-        for step in range(RING_STEPS):
-            copy.values[loop.variable] = body.index(Affine.of(first.name) + step)
-            for op in march.early:
-                if op not in march.loads:
-                    copy.one(op, body)
-            for load, memory, type in zip(march.loads, rings, types, strict=True):
-                begun = AsyncCopy(
-                    destination=memory,
-                    destination_index=(place + step, Affine.of(thread.name)),
-                    source=copy.value(load.mem),
-                    source_index=tuple(copy.form(form) for form in load.index),
-                    bytes=bytes_of(type.dtype),
-                    where=inside,
-                )
-                body.emit(begun)
-        body.emit(AsyncCommit())
-
-    with b.loop("part", 0, ring, RING_STEPS, unroll=1) as (inner, walked):
-        begin(inner.add(low, walked.variable), Affine.of(walked.variable.name), inner)
-    front = b.const(0, "index")
-    with b.loop(loop.variable.name, low.name, full.name, RING_STEPS, [*initial, front]) as (inner, walked):
-        *carried, place = walked.carried
-        inner.emit(AsyncWait(count=parts - 1))
-        read = [inner.load(memory, [Affine.of(place.name) + step, thread.name]) for step in range(RING_STEPS) for memory in rings]
-        for step in range(RING_STEPS):
-            values = read[step * len(rings) :][: len(rings)]
-            carried = one_step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
-        begin(inner.add(walked.variable, inner.const(ring, "index")), Affine.of(place.name), inner)
-        after = inner.add(place, each)
-        around = inner.op("lt", after, inner.const(ring, "index"))
-        inner.yield_(*carried, inner.select(around, after, front))
-    rest(march, copy, full, high, walked.results[:-1], b)
 
 
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:

@@ -71,6 +71,11 @@ class RowShape:
     long: int | None = None
     pieces: Mapping[For, Pieces] = Factory(dict)
     wide: bool = False
+    mean: int = 0
+    """Iterations of a mean row."""
+    across: bool = False
+    staged: bool = False
+    """Whether lanes stand across rows, each with one; whether rows go through shared memory."""
 
     @property
     def by_block(self) -> bool:
@@ -80,7 +85,8 @@ class RowShape:
         who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
         long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
         pieces = ", in pieces of 16 bytes" if self.pieces and (self.wide or self.by_block) else ""
-        return f"{names}: {who} an iteration, {self.turns} of {over} at once{pieces}{long}"
+        how = f"what {over} reads goes through shared memory" if self.staged else f"{self.turns} of {over} at once{pieces}"
+        return f"{names}: {who} an iteration, {how}{long}"
 
 
 def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> RowShape | None:
@@ -92,10 +98,10 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
-    found = any(map(_looks_up, spreads))
+    found = any(map(looks_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
-        return RowShape(1, turns, resident)
+        return RowShape(1, turns, resident, across=True)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
     at_once = TURNS // 2 * width if found else TURNS * width
@@ -108,7 +114,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     enough = max(-(-2 * mean // (3 * each)), min(-(-mean // turns), -(-known.processors * resident // rows)))
     lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns
     long = LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None
-    return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide)
+    return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
 
 
 def _reads_what_it_stores(body: Region) -> bool:
@@ -127,7 +133,7 @@ def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     )
 
 
-def _looks_up(loop: For) -> bool:
+def looks_up(loop: For) -> bool:
     """Whether it reads where other elements say."""
     ops = [op for op in loop.walk() if op is not loop]
     names = depending([op.result for op in ops if isinstance(op, Load)], ops)

@@ -16,6 +16,7 @@ from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import LaneCooperation, RowShape
 from compiler.schedule.gpu.ragged_parts import BLOCKS, RowParts, RowsInParts
 from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.gpu.staged_rows import StagedCooperation, StagedRows
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
@@ -30,6 +31,7 @@ class RaggedRows:
     spreads: Mapping[For, Spread]
     shape: RowShape
     parts: RowParts | None
+    staged: StagedRows | None
     own: tuple[Value, ...]
     facts: NestFacts
     known: Facts
@@ -79,7 +81,8 @@ class _Launch:
         if shape.by_block:
             self.by_block(start.number, b)
         else:
-            work = LaneCooperation(start, rows.spreads, self.barriers, shape, b.product(self.counts), rows.known.machine.lanes)
+            given = start, rows.spreads, self.barriers, shape, b.product(self.counts), rows.known.machine.lanes
+            work = StagedCooperation(*given, rows.staged) if rows.staged is not None else LaneCooperation(*given)
             work.digits(rows.nest, work.row, self.counts, b)
             work.own(rows.own, b)
             work.all(rows.body, b)
