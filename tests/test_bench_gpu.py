@@ -22,6 +22,8 @@ PROGRAMS = {
     "depthwise": sources.DEPTHWISE,
     "attention": sources.attention(),
     "causal": sources.attention(causal=True),
+    "slopes": sources.attention(score="s * scale - A[h] * (i - j)", given="A: tensor[H, f32]"),
+    "documents": sources.attention(mask="S[b, i] == S[b, j]", given="S: tensor[B, N, i32]"),
     "gelu": sources.gelu("bf16"),
     "copy": sources.copy("f32"),
     "add": sources.add("bf16"),

@@ -43,6 +43,25 @@ def sdpa(causal: bool, backend: str) -> Callable[..., Any]:
     return call
 
 
+def flex(values: Any, scored: Callable[..., Any], seen: Callable[..., Any] | None, shape: tuple[int, ...]) -> Callable[..., Any]:
+    """FlexAttention, compiled, with scores and masks that read `values`; its map of blocks is made once."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention)
+
+    def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return scored(values, s, h, i, j)
+
+    @cache
+    def mask() -> Any:
+        return None if seen is None else create_block_mask(lambda b, h, i, j: seen(values, b, i, j), shape[0], None, shape[2], shape[2])
+
+    def call(q: Any, k: Any, v: Any, scale: float, *given: Any) -> Any:
+        return compiled(q, k, v, score_mod=score, block_mask=mask(), scale=scale)
+
+    return call
+
+
 def scaled_product(a: Any, b: Any, fast: bool) -> Any:
     """cuBLASLt's product of f8, to bf16; `b` as [N, K]. `fast`: summed by tensor cores alone, in fewer bits than f32 has."""
     one = _one(a.device)

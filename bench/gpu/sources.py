@@ -130,13 +130,15 @@ def f(X: tensor[N, H, W, C, bf16], F: tensor[R, S, C, bf16]) {
 }"""
 
 
-def attention(causal: bool = False, together: int = 1) -> str:
-    """`together`: heads that share keys and values."""
-    score = "(if j <= i { s * scale } else { -inf })" if causal else "s * scale"
+def attention(causal: bool = False, together: int = 1, score: str = "s * scale", mask: str = "", given: str = "") -> str:
+    """`together`: heads that share keys and values; `given`: what a score or a mask reads besides, with its type."""
+    mask = "j <= i" if causal else mask
+    score = f"(if {mask} {{ {score} }} else {{ -inf }})" if mask else f"({score})"
     of, heads = ("h", "H") if together == 1 else (f"h / {together}", "G")
+    more, also = (f", {given}", f", {given.split(':')[0]}") if given else ("", "")
     return f"""
-def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, {heads}, N, D, bf16], V: tensor[B, {heads}, N, D, bf16], scale: f32) {{
-    compute(Q, K, V, scale) @kernel(attention) {{
+def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, {heads}, N, D, bf16], V: tensor[B, {heads}, N, D, bf16], scale: f32{more}) {{
+    compute(Q, K, V, scale{also}) @kernel(attention) {{
         for b in 0..B, h in 0..H, i in 0..M, d in 0..D:
             var m = -inf
             for j in 0..N:
