@@ -7,6 +7,7 @@ import pytest
 
 import zynml
 from compiler.hir.core import Cast, Index
+from compiler.schedule.gpu.attention.weights import TANHS
 from tests.attentions import AXES, CASES, PASSES, Case, expected, source
 from tests.schedule.attention_runs import NUMPY, ULP, check, run
 
@@ -73,6 +74,26 @@ def test_a_cap_holds_scores_of_every_size() -> None:
         q[0, 0, 5, 3] = np.nan
 
     check("two passes", CASES["capped"], (1, 1, 70, 70, 16, 16), change=spread)
+
+
+def test_caps_of_small_scores_hide_what_guards_hide() -> None:
+    """All of them are polynomials, of which those of -inf, and of keys behind the end, must weigh nothing."""
+    case = Case(
+        "(if j <= i + 5 { 50.0 * tanh(s * scale / 50.0) } else { -inf })",
+        lambda s, i, j, given: np.where(j <= i + 5, 50 * np.tanh(s * given["scale"] / 50), -np.inf),
+    )
+    check("two passes", case, (1, 1, 70, 77, 16, 16))
+
+
+@pytest.mark.parametrize(("limit", "factors"), TANHS)
+def test_polynomials_of_small_numbers_are_tanh(limit: float, factors: tuple[float, ...]) -> None:
+    """To 2^-22, half of what caps may be off by, as f32 computes it; a product and its sum are rounded together. Of -inf they are -inf."""
+    x = np.linspace(-limit, limit, 200_001, dtype=np.float32)
+    square, total = (x * x).astype(np.float64), np.full(x.shape, factors[-1], np.float32)
+    for factor in factors[-2::-1]:
+        total = (square * total + np.float32(factor)).astype(np.float32)
+    assert np.max(np.abs((x * total).astype(np.float64) - np.tanh(x.astype(np.float64)))) <= 2.0**-22
+    assert factors[-1] > 0
 
 
 def test_distances_are_counted_from_a_threads_first_one() -> None:

@@ -11,7 +11,7 @@ from math import inf, nan
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Cast, Reduce, Select, Unary, dtype_of
+from compiler.hir.core import Binary, Bitcast, Cast, Reduce, Select, Unary, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.schedule.gpu.attention.exponents import LOG2_E, Exponent, Slope, multiplied, sign_of
@@ -29,6 +29,13 @@ LARGE = 2.0**22
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
+
+Tanh = tuple[float, tuple[float, ...]]
+TANHS: tuple[Tanh, ...] = (
+    (0.3, (0.9999960123, -0.3329747955, 0.1252259095)),
+    (0.7, (0.9999984955, -0.3332697309, 0.132574549, -0.05019525865, 0.01319418781)),
+)
+"""Numbers up to which tanh(x) is x times this polynomial of x^2, the lowest power first, to 2^-22, as f32 computes it."""
 
 
 class AttendingBlock(WalkingBlock):
@@ -48,6 +55,8 @@ class AttendingBlock(WalkingBlock):
         """Of weights."""
         self.bases: dict[TileRegion, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
+        self.small: dict[TileRegion, tuple[Value, list[Value]]] = {}
+        """Of turns whose tanhs are of small numbers: scores without cap, and the polynomial of their squares by which they get one."""
 
     def at_first(self, b: Builder) -> list[Value]:
         """The maximum and the sums of weights before any key."""
@@ -58,15 +67,52 @@ class AttendingBlock(WalkingBlock):
 
     # ---- between the products ----
 
-    def softened(self, turn: TileRegion, scores: Value, before: Sequence[Value]) -> tuple[Value, ...]:
+    def softened(self, turn: TileRegion, scores: Value, before: Sequence[Value]) -> Sequence[Value]:
         """What earlier sums are multiplied by, and whether any of the warp's are; the maximum, the sums and the weights with this turn's
-        scores."""
-        b, attention = turn.builder, self.attention
-        turn.made[attention.scores.results[0]] = scores
+        scores. Where all of a warp's are small, caps are a polynomial, computed while the special unit is busy with the exponentials. It
+        grows, so the maximum is that of scores without caps. Elsewhere the special unit computes caps, too."""
+        b, cap = turn.builder, self.exponent.cap
+        turn.made[self.attention.scores.results[0]] = scores
+        if cap is None:
+            return self.weighed(turn, before)
+        value, scale = self.uncapped(turn, cap)
+        (most,) = b.reduce("max", b.reduce("max", value, over=self.columns)[0], over=self.rows)
+        (least,) = b.reduce("max", b.emit(Bitcast(value=value, to="u32")).result, over=(*self.columns, *self.rows))
+        size = b.mul(b.op("max", most, b.op("abs", b.emit(Bitcast(value=least, to="f32")).result)), scale)
+        usual = b.op("and", b.op("ge", scale, b.const(2.0**-12, "f32")), b.op("le", scale, b.const(2.0**12, "f32")))
+        return self.capped_by(turn, before, value, scale, b.select(usual, size, b.const(inf, "f32")), TANHS)
+
+    def capped_by(
+        self, turn: TileRegion, before: Sequence[Value], value: Value, scale: Value, size: Value, tanhs: Sequence[Tanh]
+    ) -> Sequence[Value]:
+        """The same, of scores that get their caps by the first of the polynomials that is right for numbers of this size."""
+        if not tanhs:
+            return self.weighed(turn, before)
+        b, ((limit, numbers), *others) = turn.builder, tanhs
+        known = b.op("le", size, b.const(limit, "f32"))
+        types = [before[0].type, known.type, *(each.type for each in before), value.type]
+        with b.branch(b.emit(Vote(operation="all", predicate=known)).result, types) as (small, large, chosen):
+            few, many = (turn.inside(way, (self.attention.along,)) for way in (small, large))
+            self.compared[few] = self.compared[many] = self.compared[turn]
+            power, factors = scale, list[Value]()
+            for number in numbers:
+                factors.append(small.mul(power, small.const(number, "f32")))
+                power = small.mul(power, small.mul(scale, scale))
+            self.small[few] = value, factors
+            small.yield_(*self.weighed(few, before))
+            large.yield_(*self.capped_by(many, before, value, scale, size, others))
+        return chosen.results
+
+    def weighed(self, turn: TileRegion, before: Sequence[Value]) -> tuple[Value, ...]:
+        """The same, of scores that the turn has."""
+        b, attention, (uncapped, powers) = turn.builder, self.attention, self.small.get(turn, (None, []))
         maximum, *totals = before
-        value = self.hidden(turn, self.placing.value(self.exponent.core, turn))
+        value = self.hidden(turn, self.placing.value(self.exponent.core, turn) if uncapped is None else uncapped)
         (most,), first = b.reduce("max", value, over=self.columns), self.first(turn)
-        most = b.op("max", maximum, over_lanes(b, "max", most if first is None else b.add(most, first)))
+        most = over_lanes(b, "max", most if first is None else b.add(most, first))
+        if powers:
+            most = b.mul(most, polynomial(b, b.mul(most, most), powers))
+        most = b.op("max", maximum, most)
         scaled = self.scaled(b, maximum)
         if attention.exact:
             grows = b.op("ne", most, maximum)
@@ -140,8 +186,10 @@ class AttendingBlock(WalkingBlock):
         nothing is hidden, what is seen; quotients of the sums by their reciprocals. None: as everywhere."""
         attention, b = self.attention, region.builder
         if self.exponent.is_weight(op) and region in self.bases:
-            scores, base = self.bases[region]
-            return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
+            (scores, base), factor = self.bases[region], self.factor
+            if region in self.small:
+                factor = polynomial(b, b.mul(scores, scores), [b.mul(power, factor) for power in self.small[region][1]])
+            return b.op("exp2", b.fma(scores, factor, b.op("neg", base)), flags=("afn", "ftz"))
         if op is self.exponent.cap and region in self.compared:
             return self.capped(region, op)
         seen = self.compared.get(region) == NONE and not self.conditions(region)
@@ -153,16 +201,20 @@ class AttendingBlock(WalkingBlock):
             return b.mul(self.placing.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.placing.value(op.right, region)))
         return None
 
-    def capped(self, region: TileRegion, op: Unary) -> Value:
-        """A tanh, 1 - 2 / (2^(x * 2 log2(e)) + 1), without the digits of one near 0."""
-        b, unit = region.builder, region.builder.const(1.0, "f32")
-        value, factors, divisors = multiplied(op.value, set(self.attention.walked))
-        scale = b.const(2 * LOG2_E, "f32")
+    def uncapped(self, region: TileRegion, cap: Unary) -> tuple[Value, Value]:
+        """What a tanh is of, without what all of a tile's are multiplied by; and that."""
+        b, (value, factors, divisors) = region.builder, multiplied(cap.value, set(self.attention.walked))
+        scale = b.const(1.0, "f32")
         for factor in factors:
             scale = b.mul(scale, self.placing.value(factor, region))
         for divisor in divisors:
             scale = b.op("div", scale, self.placing.value(divisor, region))
-        power = b.op("exp2", b.mul(self.placing.value(value, region), scale), flags=("afn", "ftz"))
+        return self.placing.value(value, region), scale
+
+    def capped(self, region: TileRegion, op: Unary) -> Value:
+        """A tanh, 1 - 2 / (2^(x * 2 log2(e)) + 1), without the digits of one near 0."""
+        b, unit, (value, scale) = region.builder, region.builder.const(1.0, "f32"), self.uncapped(region, op)
+        power = b.op("exp2", b.mul(value, b.mul(scale, b.const(2 * LOG2_E, "f32"))), flags=("afn", "ftz"))
         return b.fma(b.op("div", unit, b.add(power, unit), flags=("afn", "ftz")), b.const(-2.0, "f32"), unit)
 
     def added(self, region: TileRegion, op: Reduce, total: Value, growth: Value) -> Value:
@@ -258,6 +310,14 @@ class AttendingBlock(WalkingBlock):
             return self.placing.value(attention.weight, key), self.placing.value(attention.value.load.results[0], key)
 
         return self.summed_again(region, walk, output, attention.exponent.guards, weighed)
+
+
+def polynomial(b: Builder, value: Value, powers: Sequence[Value]) -> Value:
+    """By its factors, that of the lowest power first."""
+    total = powers[-1]
+    for factor in powers[-2::-1]:
+        total = b.fma(value, total, factor)
+    return total
 
 
 def over_lanes(b: Builder, operator: str, value: Value) -> Value:
