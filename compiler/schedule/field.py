@@ -410,12 +410,12 @@ def _block_product(
     own = [a for a in (*product.m, *product.n) if a not in tiles and a not in facts.ordered]
     votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
-    column = max((a for a in own if votes[a] > 0 and _is_free(field, a, tiles)), key=lambda a: votes[a], default=None)
+    written = contiguity(field, [op for op in field.body.body if isinstance(op, Store)])
+    column = max((a for a in own if votes[a] > 0 and _is_free(field, a, tiles)), key=lambda a: (votes[a], written[a]), default=None)
     summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles and _is_free(field, a, tiles)]
     along = max(summed, key=lambda a: votes[a], default=None)
     if column is None and (along is None or _lanes(field, along, lanes_for) < lanes_for):
         # terms fill no vector: results do, where an operand's elements for neighbours lie a few apart
-        written = contiguity(field, [op for op in field.body.body if isinstance(op, Store)])
         column = next((a for a in own if votes[a] == 0 and written[a] > 0 and _is_free(field, a, tiles)), None)
     if column is not None:
         lanes = _lanes(field, column, lanes_for)

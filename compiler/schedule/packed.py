@@ -40,8 +40,8 @@ from compiler.schedule.table import SIMD, AxisPlan, Table, Unheeded
 from compiler.schedule.tile_sizes import named, tile_of, untiled
 from runtime.records import evolve, frozen
 
-PANEL_BYTES = 2048
-"""Bytes of a row of a panel along the summed axis: a panel of columns then stays in the nearest cache, and sums wait seldom."""
+PANEL_BYTES = 2560
+"""Bytes of a row of a panel along the summed axis: most of a panel of columns stays in the nearest cache, and sums wait seldom."""
 
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 128
 """Rows and columns of a block of results: the panels of its rows stay in the second cache, and threads have blocks enough to share."""
@@ -108,10 +108,9 @@ class Packing:
         return self.block[0] // self.rows.plan.tile, self.block[1] // self.columns.plan.tile
 
     @property
-    def slot(self) -> int:
-        """The most sums of a block of results."""
-        high, wide = self.block_panels
-        return high * self.rows.plan.tile * wide * self.columns.plan.tile
+    def tile(self) -> int:
+        """Sums of a tile."""
+        return self.rows.plan.tile * self.columns.plan.tile
 
     @property
     def filters(self) -> Side:

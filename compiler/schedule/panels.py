@@ -8,13 +8,14 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.identity import identity_of
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
+from compiler.schedule.few_columns import LEAST_DEPTH, PlacingFewColumns
 from compiler.schedule.interior import all_hold, bounds_of, least_of
-from compiler.schedule.packed import THIN_ROWS, TURNED, Packing, Side
-from compiler.schedule.padded_windows import PlacingWindows, padded_windows
+from compiler.schedule.packed import TURNED, Packing, Side
+from compiler.schedule.padded_windows import PlacingWindows
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
@@ -25,15 +26,21 @@ PART = 4096
 TURNS = 4
 """Terms that are written out one after the other."""
 
-LEAST_DEPTH, LEAST_ROWS, LEAST_BYTES = 32, 16, 4 << 10
-"""Terms of a sum, rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
+LEAST_ROWS, LEAST_BYTES = 16, 4 << 10
+"""Rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
 
 IN_PLACE_TILES = 512
 """So are these of columns that vectors read in place as well as from panels, in tiles of results: the second cache holds them with the
 rows, and the larger a tile is, the fewer pages and lines of the cache are looked for in the time of a multiplication."""
 
+LEAST_TASKS = 8
+"""Blocks of rows at least, where rows have so many panels, so that threads have equal shares."""
+
 LEAST_OTHERS = 8
 """Rows and columns from which other reductions are packed, whose operands can't be read in place as well as those of a product."""
+
+LONG_SUM, CHUNKS = 8, 16
+"""Blocks of terms from which threads share these where results are one block, and the most chunks of them."""
 
 Kept = tuple[Value, Sequence[Affine]]
 """The memory and the index of a tile's sums of the blocks of terms before."""
@@ -55,106 +62,46 @@ class TermBlock:
 @frozen(eq=False)
 class ResultBlock:
     """The panels of a block of results, from `low` to `high` of each side. Between blocks of terms their sums are in the memory `sums`,
-    by panels, rows and columns, from the index `begin` on."""
+    behind the indices `leading`: by panels, rows and columns, those of the panels `first` to begin with."""
 
     low: Bounds
     high: Bounds
     sums: Value
-    begin: tuple[Affine, ...]
+    leading: tuple[Affine, ...]
+    first: Mapping[Side, Affine]
 
 
-class PlacingPacked(PlacingWindows):
+class PlacingPacked(PlacingFewColumns):
     """Places a field twice: packed, and by its table for sizes that packing doesn't serve."""
 
     def __init__(self, field: HirFunction, table: Table, packing: Packing) -> None:
-        super().__init__(field, table, padded_windows(field, table))
-        self.packing, self.product = packing, packing.product
+        super().__init__(field, table, packing)
         self.of_columns = Affine()
         """Where the panels of columns begin in the memory of all."""
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
-        self.summed = packing.summed
         self.extents = dict(field.axes)
         self.widths: dict[Side, AxisPlan] = {}
         """Plans of tiles, which may be smaller than their panels."""
         self.whole: dict[Side, Value] = {}
         """Panels of a side before the first smaller tile."""
-        self.copied: Value | None = None
-        """Where few columns are."""
         for side in (packing.rows, packing.columns):
             for plan in (side.plan, side.low, self.square(side)):
                 self.declare(plan)
-        for plan in (plan for _, few in packing.few for plan in few.plans):
-            self.declare(plan)
-
-    def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
-        table = self.table
-        with ExitStack() as branches:
-            for most, few in self.packing.few:
-                then, otherwise, _ = branches.enter_context(root.builder.branch(self.has_few(most, root.builder)))
-                self.table, region = few, TileRegion(then, made=dict(root.made))
-                self.copied = self.copy_columns(most, region)
-                column = few[self.packing.columns.plan.axis]
-                if column.lanes > 1:
-                    # one tile is all columns
-                    region.axes = frozenset({column.axis})
-                    region.forms[column.axis], region.masks[column.axis] = column.within(), self.field.axes[column.axis]
-                self.produce(stores, region, {})
-                self.table, self.copied, root = table, None, TileRegion(otherwise, made=dict(root.made))
-            self.packed_or_not(stores, root)
-
-    def copy_columns(self, most: int, region: TileRegion) -> Value | None:
-        """All columns, of which there are at most so many, as their vectors lie: along the sum, or across with zeros behind the last, so
-        that none is masked term by term. None where they are others in each iteration of a loop around them."""
-        b, columns = region.builder, self.packing.columns
-        if self.product.batch or len(columns.axes) > 1 or dtype_of(columns.operand) != self.product.dtype:
-            return None
-        axis, plan = columns.plan.axis, self.table[columns.plan.axis]
-        terms, extent = self.field.axes[self.summed], self.field.axes[axis]
-        across = plan.lanes > 1
-        copied = b.alloc(Mem(self.product.dtype, (terms, Affine.of(most)) if across else (Affine.of(most), terms), align=64), "columns")
-        with ExitStack() as loops:
-            inner = region.inside(b, (self.summed, axis))
-            for name, high in [(self.summed, terms)] if across else [(axis, extent), (self.summed, terms)]:
-                body, loop = loops.enter_context(inner.builder.loop(f"{name}0", 0, high))
-                inner.builder, inner.forms[name], inner.narrow[name] = body, Affine.of(loop.variable.name), AxisPlan(name)
-            if across:
-                inner.forms[axis], inner.masks[axis] = plan.within(), extent
-            place = [inner.forms[self.summed], inner.forms[axis]]
-            inner.builder.store(copied, self.value(columns.operand, inner), place if across else place[::-1])
-        return copied
-
-    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
-        columns = self.packing.columns
-        if self.copied is None or value is not columns.operand:
-            return super().make(op, value, region)
-        axis = columns.plan.axis
-        if self.table[axis].lanes > 1:
-            return region.builder.load(self.copied, [region.forms[self.summed], self.table[axis].within()])
-        where = self.mask(region, [self.summed], None)
-        return region.builder.load(self.copied, [region.forms[axis], region.forms[self.summed]], where)
 
     def square(self, side: Side) -> AxisPlan:
         """Squares of the sum's axis, as a side turns them on the way into its panels."""
         return AxisPlan(self.summed, "time", *side.turns, digit=TURNED, simd=self.packing.columns.plan.simd)
 
-    def packed_or_not(self, stores: Sequence[Target], root: TileRegion) -> None:
+    def of_many_columns(self, stores: Sequence[Target], root: TileRegion) -> None:
         with root.builder.branch(self.is_large(root.builder)) as (then, otherwise, _):
             region = TileRegion(then, made=dict(root.made))
             self.where_finite(self.checked_first(), stores, region, lambda region: self.packed(stores, region))
-            super().begin(stores, TileRegion(otherwise, made=dict(root.made)))
+            PlacingWindows.begin(self, stores, TileRegion(otherwise, made=dict(root.made)))
 
     def checked_first(self) -> Value | None:
         """The operand whose elements must be finite, where a condition leaves products out: its zeros meet them."""
         return self.packing.filters.operand if self.product.guard is not None else None
-
-    def has_few(self, most: int, b: Builder) -> Value:
-        """Whether there are at most so many columns, and rows and terms enough to take several at a time."""
-        extents = self.field.axes
-        result = b.op("le", b.index(extents[self.packing.columns.plan.axis]), b.const(most, "index"))
-        for axis, least in (self.summed, LEAST_DEPTH), (self.packing.rows.plan.axis, THIN_ROWS):
-            result = b.both(result, b.op("ge", b.index(extents[axis]), b.const(least, "index")))
-        return result
 
     def is_large(self, b: Builder) -> Value:
         """Whether packing gains more than it takes."""
@@ -174,24 +121,25 @@ class PlacingPacked(PlacingWindows):
         return result
 
     def packed(self, stores: Sequence[Target], region: TileRegion) -> None:
-        """In loops over the batch, parts of the columns and blocks of the sum: panels, then tiles of results, shared out in blocks."""
-        b, rows, columns = region.builder, self.packing.rows, self.packing.columns
+        """Panels, then tiles of results; where results are one block, threads share chunks of a long sum instead of blocks."""
+        b, sides = region.builder, (self.packing.rows, self.packing.columns)
         if self.packing.joined:
             together = b.product([b.count(self.field.axes[axis]) for axis in self.packing.joined])
             self.extents |= dict(zip(self.packing.joined, (Affine.of(1), Affine.of(together.name)), strict=True))
         self.cut(b)
-        panels = {side: b.product(self.counts(side, b)) for side in (rows, columns)}
+        panels = {side: b.product(self.counts(side, b)) for side in sides}
+        is_long = b.op("ge", self.blocks, b.const(LONG_SUM, "index"))
+        for side, most in zip(sides, self.packing.block_panels, strict=True):
+            is_long = b.op("and", is_long, b.op("le", panels[side], b.const(most, "index")))
+        with b.branch(is_long) as (then, otherwise, _):
+            self.in_chunks(stores, panels, region.inside(then, ()))
+            self.in_parts(stores, panels, region.inside(otherwise, ()))
+
+    def in_parts(self, stores: Sequence[Target], panels: Bounds, region: TileRegion) -> None:
+        """In loops over the batch, parts of the columns and blocks of the sum: panels, then tiles of results, shared out in blocks."""
+        b, rows, columns = region.builder, self.packing.rows, self.packing.columns
         part = b.op("min", panels[columns], b.const(PART // columns.plan.tile, "index"))
-        # one memory for all: the C library keeps a single block of it from call to call, where it returns several to the system
-        after = Affine.of(panels[rows].name), Affine.of(part.name)
-        apart = [b.mul(self.depth, b.const(side.plan.tile, "index")) for side in (rows, columns)]
-        counts = zip((panels[rows], part), self.packing.block_panels, strict=True)
-        slots = b.product([self.quotient(b, count, b.const(most, "index")) for count, most in counts])
-        waiting = b.mul(slots, b.const(self.packing.slot, "index"))
-        waiting = b.select(b.op("gt", self.blocks, b.const(1, "index")), waiting, b.const(0, "index"))
-        dims = *(end + 1 for end in after), Affine.of(b.op("max", waiting, apart[1]).name)
-        self.work = b.alloc(Mem(self.product.dtype, dims, (*(Affine.of(each.name) for each in apart), Affine.of(1)), align=64), "work")
-        self.behind, self.of_columns, self.before[rows] = after, after[0], Affine()
+        self.allocate(panels[rows], part, b.select(b.op("gt", self.blocks, b.const(1, "index")), part, b.const(0, "index")), b)
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
             body, number = loops.enter_context(region.builder.loop("part", 0, Affine.of(self.quotient(b, panels[columns], part).name)))
@@ -202,8 +150,50 @@ class PlacingPacked(PlacingWindows):
             region, terms = region.inside(body, ()), self.terms_of_block(block.variable, body)
             for side, (_, behind) in bounds.items():
                 self.pack(side, behind, region, terms)
-            with self.tasks(bounds, region) as (inner, task):
+            with self.tasks(bounds, region, LEAST_TASKS) as (inner, task):
                 self.add_up(stores, task, terms, inner)
+
+    def in_chunks(self, stores: Sequence[Target], panels: Bounds, region: TileRegion) -> None:
+        """In loops over the batch, chunks of the sum, whose number depends on extents alone; their sums are joined in order."""
+        with ExitStack() as loops:
+            region = self.inside_batch(loops, region)
+            b, none = region.builder, region.builder.const(0, "index")
+            share = self.quotient(b, self.blocks, b.const(CHUNKS, "index"))
+            chunks = Affine.of(self.quotient(b, self.blocks, share).name)
+            high, wide = (Affine.of(count.name) for count in panels.values())
+            partial = b.alloc(Mem(self.product.dtype, (chunks, wide, high * self.packing.tile), align=64), "partial")
+
+            def block_of(chunk: Affine) -> ResultBlock:
+                return ResultBlock(dict.fromkeys(panels, none), panels, partial, (chunk,), dict.fromkeys(panels, Affine()))
+
+            with b.loop("chunk", 0, chunks, place="thread") as (body, chunk):
+                self.allocate(panels[self.packing.rows], panels[self.packing.columns], body.const(0, "index"), body)
+                self.before[self.packing.columns] = Affine()
+                first = body.mul(chunk.variable, share)
+                with body.loop("block", first.name, body.op("min", body.add(first, share), self.blocks).name) as (inner, number):
+                    one, terms = region.inside(inner, ()), self.terms_of_block(number.variable, inner, first)
+                    for side, count in panels.items():
+                        self.pack(side, count, one, terms)
+                    self.add_up([], block_of(Affine.of(chunk.variable.name)), terms, one)
+            for stand, place in self.tiles(stores, block_of(Affine()), region):
+                before = place.builder.load(partial, self.place_of_sums(block_of(Affine()), stand))
+                with place.builder.loop("chunk", 1, chunks, carried=[before]) as (body, chunk):
+                    more = body.load(partial, self.place_of_sums(block_of(Affine.of(chunk.variable.name)), stand))
+                    body.yield_(body.op(self.product.monoid, chunk.carried[0], more, flags=self.flags))
+                self.give(stores, stand, chunk.results[0], place)
+
+    def allocate(self, high: Value, wide: Value, waiting: Value, b: Builder) -> None:
+        """One memory for panels of rows and columns, and behind them sums that wait of some of the latter: the C library keeps a single
+        block of it from call to call, where it returns several to the system."""
+        apart = [b.mul(self.depth, b.const(side.plan.tile, "index")) for side in (self.packing.rows, self.packing.columns)]
+        apart.append(b.mul(high, b.const(self.packing.tile, "index")))
+        self.behind = Affine.of(high.name), Affine.of(wide.name)
+        self.of_columns, self.before[self.packing.rows] = self.behind[0], Affine()
+        ends = *self.behind, Affine.of(waiting.name)
+        dims = *(end + 1 for end in ends), Affine.of(b.op("max", *apart[1:]).name)
+        strides = *(Affine.of(each.name) for each in apart), Affine.of(1)
+        self.work = b.alloc(Mem(self.product.dtype, dims, strides, align=64), "work")
+
     def cut(self, b: Builder) -> None:
         """How many blocks the terms are cut in, which are equal and whole vectors; and where tiles are smaller than panels, so that they
         reach over the ends by as little as can be."""
@@ -216,10 +206,10 @@ class PlacingPacked(PlacingWindows):
                 panels = extent.ceildiv(tile)
                 self.whole[side] = b.count(panels - (panels * tile - extent).floordiv(tile - side.low.tile))
 
-    def terms_of_block(self, number: Value, b: Builder) -> TermBlock:
+    def terms_of_block(self, number: Value, b: Builder, begin: Value | None = None) -> TermBlock:
         start = b.mul(number, self.depth)
         count = b.sub(b.op("min", b.add(start, self.depth), self.terms), start)
-        first = b.op("eq", number, b.const(0, "index"))
+        first = b.op("eq", number, begin or b.const(0, "index"))
         return TermBlock(start, count, first, b.op("eq", number, b.sub(self.blocks, b.const(1, "index"))))
 
     def inside_batch(self, loops: ExitStack, region: TileRegion) -> TileRegion:
@@ -246,7 +236,7 @@ class PlacingPacked(PlacingWindows):
         across, lanes, tile = self.width(side).within(), self.packing.lanes, side.plan.tile
         place = block * (tile * lanes) + (across * lanes + within if side.along else within * tile + across)
         panel = Affine.of(number.name) - self.before[side]
-        return [panel, Affine(), place] if side is self.packing.rows else [self.of_columns, panel, place]
+        return [panel, Affine(), Affine(), place] if side is self.packing.rows else [self.of_columns, panel, Affine(), place]
 
     def at_panels(self, panels: dict[Side, Value], region: TileRegion, axes: Sequence[str]) -> Iterator[tuple[TileRegion, bool]]:
         """The bodies of a branch at these panels, one for each side: where all are whole, and where the ends of axes are masked."""
@@ -365,18 +355,27 @@ class PlacingPacked(PlacingWindows):
             (side, height), *_ = most.items()
             most[side] = b.op("min", height, b.op("max", b.op("div", lengths[side], b.const(least, "index")), b.const(1, "index")))
         blocks = {side: self.quotient(b, count, most[side]) for side, count in lengths.items()}
-        each = {side: self.quotient(b, lengths[side], blocks[side]) for side in bounds}
         with b.loop("task", 0, Affine.of(b.product(list(blocks.values())).name), place="thread") as (body, task):
             numbers = dict(zip(bounds, body.digits(task.variable, [blocks[columns]]), strict=True))
-            low = {side: body.add(bounds[side][0], body.mul(number, each[side])) for side, number in numbers.items()}
-            high = {side: body.op("min", body.add(low[side], each[side]), bounds[side][1]) for side in bounds}
-            yield region.inside(body, ()), self.block_of_results(low, high, task.variable, body)
 
-    def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
-        return ResultBlock(low, high, self.work, (*self.behind, Affine.of(number.name) * self.packing.slot))
+            def begin(side: Side, number: Value) -> Value:
+                return body.add(bounds[side][0], body.op("div", body.mul(number, lengths[side]), blocks[side]))
+
+            low = {side: begin(side, number) for side, number in numbers.items()}
+            high = {side: begin(side, body.add(number, body.const(1, "index"))) for side, number in numbers.items()}
+            yield region.inside(body, ()), self.block_of_results(low, high, body)
+
+    def block_of_results(self, low: Bounds, high: Bounds, b: Builder) -> ResultBlock:
+        return ResultBlock(low, high, self.work, self.behind, dict(self.before))
 
     def add_up(self, stores: Sequence[Target], block: ResultBlock, terms: TermBlock, region: TileRegion) -> None:
         """All tiles of a block of results, with the sums of these terms."""
+        for stand, place in self.tiles(stores, block, region):
+            kept = block.sums, self.place_of_sums(block, stand)
+            self.finish(stores, stand, kept, self.tile(stand, kept, terms, place), terms, place)
+
+    def tiles(self, stores: Sequence[Target], block: ResultBlock, region: TileRegion) -> Iterator[tuple[dict[Side, Value], TileRegion]]:
+        """The bodies of loops over the tiles of a block that have elements that are stored, and their panels."""
         rows, columns = self.packing.rows, self.packing.columns
         with (
             region.builder.loop("column", block.low[columns].name, block.high[columns].name) as (body, column),
@@ -388,33 +387,39 @@ class PlacingPacked(PlacingWindows):
             if stored is not None:
                 b, _, _ = row_body.enter_context(b.branch(stored))
             for body in self.by_size(stand, [*stand], region.inside(b, ())):
-                place = self.place_of_sums(block, stand)
-                total = self.tile(stand, (block.sums, place), terms, region.inside(body, ()))
-                self.finish(stores, stand, (block.sums, place), total, terms, region.inside(body, ()))
+                yield stand, region.inside(body, ())
 
     def place_of_sums(self, block: ResultBlock, stand: Mapping[Side, Value]) -> list[Affine]:
         """Where the sums of a tile are."""
-        (rows, row), (columns, column) = ((side, Affine.of(panel.name) - block.low[side].name) for side, panel in stand.items())
+        (rows, row), (columns, column) = ((side, Affine.of(panel.name) - block.first[side]) for side, panel in stand.items())
         return self.sums_at(block, column, row * rows.plan.tile + self.width(rows).within(), self.width(columns).within())
 
     def sums_at(self, block: ResultBlock, panel: Affine, row: Affine, across: Affine) -> list[Affine]:
-        """Where a block has sums, by the panel of columns and the row among its own, and the column in that panel."""
-        *leading, begin = block.begin
-        rows, columns = self.packing.rows, self.packing.columns
-        high = self.packing.block_panels[0] * rows.plan.tile
-        return [*leading, begin + (panel * high + row) * columns.plan.tile + across]
+        """Where a block has sums, by the panel of columns and the row behind its first, and the column in that panel."""
+        return [*block.leading, panel, row * self.packing.columns.plan.tile + across]
 
     def finish(
         self, stores: Sequence[Target], stand: dict[Side, Value], kept: Kept, total: Value, terms: TermBlock, region: TileRegion
     ) -> None:
-        """What depends on the sums of a tile behind the last terms; behind others they wait."""
+        """What depends on the sums of a tile behind the last terms; behind others they wait, and always if there is nothing."""
+        if not stores:
+            region.builder.store(kept[0], total, kept[1])
+            return
         with region.builder.branch(terms.last) as (then, otherwise, _):
             otherwise.store(kept[0], total, kept[1])
-            axes = [axis for side in stand for axis in side.axes]
-            for place, _ in self.at_panels(stand, region.inside(then, ()), axes):
-                place.made[self.product.result] = total
-                for store in stores:
-                    self.finish_target(store, place, {}, begun=False)
+            self.give(stores, stand, total, region.inside(then, ()))
+
+    def give(self, stores: Sequence[Target], stand: dict[Side, Value], total: Value, region: TileRegion) -> None:
+        """What depends on all sums of a tile."""
+        for place, _ in self.at_panels(stand, region, [axis for side in stand for axis in side.axes]):
+            place.made[self.product.result] = total
+            for store in stores:
+                self.finish_target(store, place, {}, begun=False)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Of sums that are joined."""
+        return tuple(flag for flag in self.product.flags if flag == "reassoc") if is_float(self.product.dtype) else ()
 
     def width(self, side: Side) -> AxisPlan:
         """The plan of a tile along a side: its panel's, or less of that at the end."""
@@ -443,11 +448,10 @@ class PlacingPacked(PlacingWindows):
         # a tile of one vector has two sums by turns: its few additions would wait for one another
         parts = 2 if product.sums and self.width(self.packing.columns).registers == 1 else 1
         sums = self.add_terms(stand, [b.const(nothing, type)] * parts, block, Affine(), Affine.of(block.count.name), region)
-        flags = tuple(flag for flag in product.flags if flag == "reassoc") if is_float(product.dtype) else ()
-        total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=flags)
+        total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=self.flags)
         with b.branch(block.first, [type]) as (then, otherwise, chosen):
             then.yield_(total)
-            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=flags))
+            otherwise.yield_(otherwise.op(product.monoid, otherwise.load(*kept), total, flags=self.flags))
         return chosen.results[0]
 
     def add_terms(

@@ -116,7 +116,7 @@ class PlacingInPlace(PlacingPacked):
             def sums_of_blocks(region: TileRegion) -> None:
                 copy.fill(self.work, region, lambda at, _, b: [*[Affine()] * 3, Affine.of(copy.place(at, b).name)], self.first)
                 with self.tasks({rows: (none, tiles), columns: (none, panels)}, region, LEAST_BLOCKS) as (inner, task):
-                    blocks_of_terms(inner, lambda terms, body: self.add_up(stores, task, terms, body))
+                    blocks_of_terms(inner, lambda terms, body: self.add_up([], task, terms, body))
                     self.store_block(stores, task, inner)
 
             if packing.dense:
@@ -141,9 +141,10 @@ class PlacingInPlace(PlacingPacked):
             body.yield_(body.select(divides, number.variable, number.carried[0]))
         return number.results[0]
 
-    def block_of_results(self, low: Bounds, high: Bounds, number: Value, b: Builder) -> ResultBlock:
-        sums = b.alloc(Mem(self.product.dtype, (Affine.of(self.packing.slot),), align=64), "sums")
-        return ResultBlock(low, high, sums, (Affine(),))
+    def block_of_results(self, low: Bounds, high: Bounds, b: Builder) -> ResultBlock:
+        tall, wide = self.packing.block_panels
+        sums = b.alloc(Mem(self.product.dtype, (Affine.of(wide), Affine.of(tall * self.packing.tile)), align=64), "sums")
+        return ResultBlock(low, high, sums, (), {side: Affine.of(panel.name) for side, panel in low.items()})
 
     def term_tables(self, copy: PaddedCopy, b: Builder) -> tuple[Value, Value]:
         """How far each term of a window lies behind its beginning; and the numbers of terms in the order of the memory of filters."""
@@ -199,9 +200,6 @@ class PlacingInPlace(PlacingPacked):
 
     # ---- tiles ----
 
-    def is_stored(self, stores: Sequence[Target], stand: dict[Side, Value], region: TileRegion) -> Value | None:
-        return None
-
     def tile(self, stand: dict[Side, Value], kept: Kept, block: TermBlock, region: TileRegion) -> Value:
         b, rows = region.builder, self.packing.rows
         places = b.load(self.order.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
@@ -237,15 +235,6 @@ class PlacingInPlace(PlacingPacked):
             return super().read(side, panel, start, block, within, b)
         offset = b.cast(b.load(self.offsets, [block * self.packing.lanes + within + start.name]), "index")
         return b.load(self.work, [offset.name, Affine(), Affine(), self.beginnings.name])
-
-    def element(self, side: Side, number: Value, block: Affine, within: Affine) -> list[Affine]:
-        begin, panel, place = super().element(side, number, block, within)
-        return [begin, panel, Affine(), place]
-
-    def finish(
-        self, stores: Sequence[Target], stand: dict[Side, Value], kept: Kept, total: Value, terms: TermBlock, region: TileRegion
-    ) -> None:
-        region.builder.store(kept[0], total, kept[1])
 
     # ---- results ----
 

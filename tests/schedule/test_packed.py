@@ -87,6 +87,7 @@ def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.M
     for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_TILES"):
         monkeypatch.setattr(panels, name, 1)
     monkeypatch.setattr(panels, "PART", 128)
+    monkeypatch.setattr(panels, "LONG_SUM", 2)
     monkeypatch.setattr(packed, "PANEL_BYTES", 128)
     monkeypatch.setattr(packed, "BLOCK_ROWS", 16)
     monkeypatch.setattr(packed, "BLOCK_COLUMNS", 32)
@@ -116,23 +117,30 @@ def test_the_interpreter_gives_the_same(product: Product, monkeypatch: pytest.Mo
         np.testing.assert_array_equal(arrays[-1], expected, err_msg=str(sizes))
 
 
-def test_sums_of_several_blocks_have_the_same_bits_on_any_number_of_threads() -> None:
-    """A product of the size that is packed without being asked to, of numbers that don't add up exactly."""
+@pytest.mark.parametrize("sizes", [(100, 90, 1700), (33, 40, 7001)], ids=["blocks of results", "chunks of the sum"])
+def test_sums_of_several_blocks_have_the_same_bits_on_any_number_of_threads(sizes: tuple[int, int, int]) -> None:
+    """Products of sizes that are packed without being asked to, of numbers that don't add up exactly."""
     field = EXAMPLES[0].make()
     machine = CpuMachine(256, 16)
     table = table_for(field, machine)
     packing = packing_for(field, table, machine)
     assert packing is not None
     kernel = compile_function(PlacingPacked(field, table, packing).run())
+    rows, columns, terms = sizes
     rng = np.random.default_rng(5)
-    a, b = rng.standard_normal((100, 700)).astype(np.float32), rng.standard_normal((700, 90)).astype(np.float32)
+    a, b = rng.standard_normal((rows, terms)).astype(np.float32), rng.standard_normal((terms, columns)).astype(np.float32)
     results = []
     for threads in (1, 2, 3):
-        c = np.full((100, 90), 7, np.float32)
-        assert kernel.run([a.ctypes.data, b.ctypes.data, c.ctypes.data, 100, 90, 700], threads) is None
-        np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-5, atol=1e-4)
+        c = np.full((rows, columns), 7, np.float32)
+        assert kernel.run([a.ctypes.data, b.ctypes.data, c.ctypes.data, *sizes], threads) is None
+        np.testing.assert_allclose(c, a.astype(float) @ b, rtol=1e-5, atol=1e-3)
         results.append(c.tobytes())
     assert len(set(results)) == 1
+
+
+def test_vectors_lie_along_results_where_operands_lie_along_rows_and_columns() -> None:
+    table = table_for(Product("both across the sum", a="ki").field(), CpuMachine(512, 32))
+    assert (table["i"].lanes, table["j"].lanes) == (1, 16)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.vector_bits} bits")

@@ -77,6 +77,19 @@ def test_elements_at_indices_that_are_data_are_read_one_by_one_where_no_machine_
     assert ('"llvm.loop.vectorize.width", i32 1' in text) == one_by_one
 
 
+@pytest.mark.parametrize(("apart", "one_by_one"), [(True, True), (False, False)])
+def test_elements_at_indices_that_are_data_are_read_one_by_one_beside_others_that_lie_apart(apart: bool, one_by_one: bool) -> None:
+    """out[i] = t[k[i]] + y[i], with `y` dense or a column of a matrix."""
+    f = FunctionBuilder("picked", Form.NEST)
+    t, k, out = f.parameter("t", Mem("f16", [9])), f.parameter("k", Mem("i32", ["N"])), f.parameter("out", Mem("f16", ["N"]))
+    y = f.parameter("y", Mem("f16", ["N"], [7] if apart else None))
+    f.parameter("N", INDEX)
+    with f.body.loop("i", 0, "N", place="simd") as (body, _):
+        place = body.cast(body.load(k, ["i"]), "index")
+        body.store(out, body.add(body.load(t, [place.name]), body.load(y, ["i"])), ["i"])
+    assert ('"llvm.loop.vectorize.width", i32 1' in compile_function(f.finish()).llvm_unoptimised) == one_by_one
+
+
 def test_only_of_what_loops_carry_llvm_is_told_by_name_that_an_extreme_is_one() -> None:
     """It knows how to join those in any order; others take three instructions where they are compared and chosen."""
     f = FunctionBuilder("extremes", Form.NEST)
