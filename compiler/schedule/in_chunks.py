@@ -24,14 +24,16 @@ LEAST_TILES = 16
 def chunked_loop(placing: TileValues, loop: TileLoop, region: TileRegion, result: Accumulators) -> None:
     """All whole tiles of reductions."""
     b, carrying = region.builder, loop.carrying
-    share = b.index(loop.high.ceildiv(CHUNKS), "share")
     tiles = b.index(loop.high, "total")
     before = [value for target in carrying for value in result[target]]
     buffers = [b.alloc(Mem(dtype_of(value), (CHUNKS, *_extents(value)), align=64), "partial") for value in before]
     with b.loop("chunk", 0, CHUNKS, place="thread") as (body, chunks):
         inner = region.inside(body, ())
         own: Accumulators = {t: placing.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-        placing.one_loop(_of_chunk(loop, body, chunks.variable, share, tiles), inner, own)
+        # few tiles lie in chunks all over: threads take neighbouring ones
+        ends = body.mul(chunks.variable, tiles), body.mul(body.add(chunks.variable, body.const(1, "index")), tiles)
+        first, last = (body.index(Affine.of(end.name).floordiv(CHUNKS)) for end in ends)
+        placing.one_loop(evolve(loop, low=Affine.of(first.name), high=Affine.of(last.name)), inner, own)
         for buffer, value in zip(buffers, [value for target in carrying for value in own[target]], strict=True):
             body.store(buffer, value, [chunks.variable.name, *_axis_names(value)])
     with b.loop("chunk", 0, CHUNKS, carried=before) as (body, chunks):

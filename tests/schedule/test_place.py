@@ -10,6 +10,8 @@ from compiler.backends.cpu.compile import compile_function
 from compiler.emulator.interpret import interpret
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
+from compiler.hir.control import For
+from compiler.hir.core import Binary, Const, Index
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
@@ -149,6 +151,36 @@ def test_a_count_of_what_holds_counts_nothing_behind_the_end(m: int) -> None:
         result = np.zeros(5, np.float32)
         _run(place(field, table_for(field, machine)), values, result, 5, m)
         np.testing.assert_array_equal(result, (values >= 0).sum(axis=1))
+
+
+def test_few_tiles_of_a_sum_lie_in_chunks_all_over() -> None:
+    """Threads take neighbouring chunks: four rows are two for each of two threads."""
+    f = FunctionBuilder("total", Form.FIELD, {"r": "M", "i": "N"})
+    x, out = f.parameter("x", Mem("f32", ("M", "N"))), f.parameter("out", Mem("f32", (1,)))
+    for name in "MN":
+        f.parameter(name, INDEX)
+    f.body.store(out, f.body.reduce("add", f.body.load(x, ["r", "i"]), over=["r", "i"], flags=("reassoc",))[0], [0])
+    function = place(f.finish(), table_for(f.function, CpuMachine(512, 32)))
+    ops = [op for top in function.body.body for op in top.walk()]
+    made = {value.name: op for op in ops for value in op.results}
+    chunks = next(op for op in ops if isinstance(op, For) and op.place == "thread")
+    rows = next(op for op in chunks.body.body if isinstance(op, For))
+
+    def number(name: str, chunk: int) -> int:
+        match made.get(name):
+            case Index(of=form):
+                return form.evaluate(lambda inner: number(inner, chunk))
+            case Const(value=value):
+                return int(value)
+            case Binary(operator=operator, left=left, right=right):
+                first, second = number(left.name, chunk), number(right.name, chunk)
+                return {"mul": first * second, "add": first + second, "min": min(first, second)}[operator]
+            case _:
+                return {"M": 4, chunks.variable.name: chunk}[name]
+
+    ends = [tuple(form.evaluate(lambda name, chunk=chunk: number(name, chunk)) for form in (rows.low, rows.high)) for chunk in range(64)]
+    assert [row for low, high in ends[:32] for row in range(low, high)] == [0, 1]
+    assert [row for low, high in ends[32:] for row in range(low, high)] == [2, 3]
 
 
 def test_two_extents_below_zero_are_no_work() -> None:
