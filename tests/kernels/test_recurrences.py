@@ -226,3 +226,26 @@ def test_few_lines_of_any_length() -> None:
     program = zynml.compile(text.replace("(a, b, c) {", "(a, b, c) -> tensor[I, T] {", 1), device="emulator:sm_90a", sanitize=True)
     got = program.f(a, b, np.full(9, 0.5, np.float32))
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 7, 8])
+def test_few_lines_that_read_much(count: int) -> None:
+    """A part of so many elements of f64 has fewer steps: each helper still has an element of its own."""
+    names = [f"x{number}" for number in range(count)]
+    text = f"""
+    def f({", ".join(f"{name}: tensor[T, I, f64]" for name in names)}) {{
+        compute({", ".join(names)}) {{
+            for i in 0..I:
+                var h = 0.0 as f64
+                for t in 0..T:
+                    h = 0.5 * h + {" + ".join(f"{name}[t, i]" for name in names)}
+                    out[t, i] = h
+        }}
+    }}
+    """
+    inputs = [_RANDOM.standard_normal((140, 5)) for _ in names]
+    state, expected = np.zeros(5), np.zeros((140, 5))
+    for t, row in enumerate(sum(inputs)):
+        state = 0.5 * state + row
+        expected[t] = state
+    np.testing.assert_allclose(zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(*inputs), expected, rtol=1e-10, atol=1e-10)

@@ -83,7 +83,7 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     steps = 1 << (steps.bit_length() - 1)
     parts = RING_BYTES // (steps * lines * sum(bytes_of(mem_of(op.mem).dtype) for op in march.loads))
     length = (loop.high - loop.low).value
-    if parts < 3 or (length is not None and length < 2 * steps):
+    if parts < 3 or lines * steps < HELPERS or (length is not None and length < 2 * steps):
         return None
     along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
     return MarchAhead(march, stores, lines, steps, min(parts, 8), along)
