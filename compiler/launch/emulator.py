@@ -26,7 +26,7 @@ from compiler.launch.faults import diagnosed
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import KernelPlan, planned, value_of
 from compiler.launch.slots import element_name
-from compiler.launch.thread_kernels import ThreadKernel, launch_facts, thread_kernel
+from compiler.launch.thread_kernels import ThreadKernel, covered_results, launch_facts, thread_kernel
 from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
@@ -106,6 +106,8 @@ def emulate(
             arguments, known = kernel.launches.counted(arguments, known)
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
             blank = [*workspaces, *(array for position, array in enumerate(shared) if position not in kernel.launches.zeros)]
+            for index in covered_results(kernel, plan.bound.slots):
+                results[index].view(np.uint8)[...] = 0xFF  # no element may count on a memory that nobody clears
             for number, extra in kernel.launches.steps(known):
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)

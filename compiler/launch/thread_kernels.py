@@ -11,6 +11,7 @@ from compiler.hir.instruction import InstructionFamily
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.slots import Slots
 from compiler.launch.unheeded import warnings
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
@@ -55,6 +56,14 @@ class ThreadKernel:
     @property
     def functions(self) -> list[HirFunction]:
         return [self.built.lowered.function] if self.launches is None else [launch.function for launch in self.launches.launches]
+
+
+def covered_results(kernel: ThreadKernel, slots: Slots) -> frozenset[int]:
+    """The numbers of the results that launches store as a whole, so that nobody has to clear them."""
+    if kernel.launches is None:
+        return frozenset()
+    parameters = kernel.built.nest.parameters
+    return frozenset(number for position, number in slots.results if parameters[position].name in kernel.launches.covered)
 
 
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:

@@ -199,6 +199,8 @@ class Launches:
     """Parameters between the kernel's own and the workspaces."""
     zeros: frozenset[int] = frozenset()
     """Workspaces that are zeros before the first launch and after the last."""
+    covered: frozenset[str] = frozenset()
+    """Results, by the names of the kernel's parameters, all of whose elements are stored, although the nest leaves some at 0."""
     heeded: frozenset[tuple[str, str]] = frozenset()
     """Annotations of loops that the schedule says it follows, by name and axis."""
     unheeded: tuple[Unheeded, ...] = ()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.schedule.gpu.products import copied_operands
 from tests.kernels.checks import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -146,6 +147,17 @@ def test_products_of_triangles_on_tensor_cores(size: int, target: str) -> None:
     program = zynml.compile(text.replace("LOW", "i").replace("HIGH", "j + 1"), device=f"emulator:{target}")
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
     a[np.tril_indices(size, -1)] = np.nan
+    np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
+
+
+def test_odd_triangles_are_copied_for_tensor_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 67 begin at no multiple of 16 bytes. What takes no part may be infinite or NaN."""
+    monkeypatch.setattr(copied_operands, "WORTH", 1)
+    text = PRODUCT.replace("]", ", f16]").replace("i, k, f16]", "i, k]").replace("k, j, f16]", "k, j]").replace("i, j, f16]", "i, j]")
+    a, b = floats(67, 67).astype(np.float16), floats(67, 67).astype(np.float16)
+    expected = summed(a, b, taking_part("i..j + 1", 67, 67, 67))
+    a[np.tril_indices(67, -1)], b[np.tril_indices(67, -1)] = np.nan, np.inf
+    program = zynml.compile(text.replace("LOW", "i").replace("HIGH", "j + 1"), device="emulator:sm_90a")
     np.testing.assert_allclose(program.f(a, b), expected, rtol=2e-3, atol=2e-2)
 
 

@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 
 import zynml
+from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.core import Index
@@ -310,6 +311,30 @@ def test_products_of_numbers_that_no_matrix_unit_takes(a: str, b: str, result: s
 def test_blocks_share_a_long_sum_of_products() -> None:
     x, y = numbers(33, 200), numbers(200, 40)
     np.testing.assert_allclose(compiled(product("IK", "KJ", "IJ"))(x, y), x.astype(np.float64) @ y, atol=1e-4)
+
+
+@pytest.mark.parametrize(("bounds", "kept"), [("0..i + 1", np.tril), ("i..N", np.triu)])
+def test_blocks_share_sums_of_different_lengths(bounds: str, kept: Callable[[np.ndarray], np.ndarray]) -> None:
+    x, y = numbers(331, 331), numbers(331, 9)
+    np.testing.assert_allclose(compiled(LOWER.replace("0..i + 1", bounds))(x, y), kept(x.astype(np.float64)) @ y, atol=1e-4)
+
+
+@pytest.mark.parametrize(("where", "length", "covered"), [("below", 50, {"out"}), ("inside", 50, set()), ("below", 49, set())])
+def test_zeros_are_stored_with_the_rest_where_all_of_a_result_has_an_axis(where: str, length: int, covered: set[str]) -> None:
+    """`inside`: a condition of what is read; with 49 of 50 columns, whatever the condition says, the last one has no element to be 0."""
+    f = FunctionBuilder("distances", Form.FIELD)
+    f.axis("i", 50)
+    f.axis("j", length)
+    f.axis("k", 8)
+    x, y, out = f.parameter("x", Mem("f32", (50, 8))), f.parameter("y", Mem("f32", (50, 8))), f.parameter("out", Mem("f32", (50, 50)))
+    keys = f.parameter("keys", Mem("i64", (50,)))
+    e = f.body
+    (total,) = e.reduce("add", e.op("abs", e.sub(e.load(x, ["i", "k"]), e.load(y, ["j", "k"]))), over=["k"], flags=("reassoc",))
+    near = e.inbounds("j", Affine.of("i") + 1) if where == "below" else e.op("lt", e.load(keys, ["i"]), e.const(3, "i64"))
+    e.store(out, total, ["i", "j"], near)
+    field = f.finish()
+    launches = register_launches(field, evolve(facts_of({}, ("x", "y", "out"), MACHINES["sm_90a"]), zeroed=frozenset({"out"})))
+    assert launches is not None and launches.covered == covered
 
 
 WINDOW = """def f(x: tensor[N, C, H, W], w: tensor[O, C, Q, R]) {

@@ -15,7 +15,7 @@ from compiler.launch.cuda.memory import CallMemory, LastingZeros
 from compiler.launch.cuda.rates import rates_of
 from compiler.launch.plan import KernelPlan
 from compiler.launch.slots import Workspace, element_name
-from compiler.launch.thread_kernels import launch_choices
+from compiler.launch.thread_kernels import covered_results, launch_choices
 from compiler.options import Tuning
 from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
@@ -85,14 +85,14 @@ class GpuPlan:
         workspaces = [CallMemory.of(*workspace) for workspace in bound.workspaces]
         if kernel.launches is None:
             maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, self.known)
-            steps = [CallStep(loaded.launches[0].plan(plan.grid()), 0, (), maps)]
+            steps, covered = [CallStep(loaded.launches[0].plan(plan.grid()), 0, (), maps)], frozenset[int]()
         else:
             numbers, known = kernel.launches.counted(bound.numbers, self.known)
             shared = [_extents(mem, known) for mem in kernel.launches.workspaces]
             bound = bound.with_workspaces(numbers, shared)
             zeros = kernel.launches.zeros
             workspaces += [(LastingZeros if number in zeros else CallMemory).of(*each) for number, each in enumerate(shared)]
-            steps = _steps(loaded, known, len(bound.numbers))
+            steps, covered = _steps(loaded, known, len(bound.numbers)), covered_results(kernel, bound.slots)
         sizes, shapes = plan.sizes, plan.shapes
         results = tuple(
             None
@@ -106,7 +106,7 @@ class GpuPlan:
             tuple(workspaces),
             bound,
             tuple(steps),
-            tuple(evolve(result, zeroed=zeroed) for result, zeroed in zip(plan.results, sizes.zeroed, strict=True)),
+            tuple(evolve(result, zeroed=sizes.zeroed[number] and number not in covered) for number, result in enumerate(plan.results)),
             len(loaded.launches),
             loaded=loaded,
             compute=self.compute,

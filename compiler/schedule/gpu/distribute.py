@@ -331,20 +331,22 @@ class Distributing(BlockTiles):
     def share_of_blocks(
         self, plan: AxisPlan, part: BlockPart, group: Sequence[Target], region: TileRegion
     ) -> list[tuple[Summed, list[Value]]]:
-        """What the block's tiles make: every so many, since what blocks read at a time should lie together. Which ones they are depends on
-        the extent alone."""
+        """What the block's tiles make: every so many, since what blocks read at a time should lie together, or those between two. Which
+        ones they are depends on sizes alone."""
         b = region.builder
         extent = self.field.axes[plan.axis]
-        full = b.index(extent.floordiv(plan.tile))
-        ahead = b.op("max", b.sub(full, part.number), b.const(0, "index"))
-        after = b.index(Affine.of(part.number.name) + Affine.of(ahead.name).ceildiv(part.most) * part.most, "after")
+        full, end = b.index(extent.floordiv(plan.tile)), b.index(extent.ceildiv(plan.tile))
+        if part.between is None:
+            ahead = b.op("max", b.sub(full, part.number), b.const(0, "index"))
+            after = b.index(Affine.of(part.number.name) + Affine.of(ahead.name).ceildiv(part.most) * part.most, "after")
+            parts, step = [(part.number, full, False), (after, end, True)], part.most
+        else:
+            low, high = part.between
+            parts, step = [(low, b.op("min", high, full), False), (b.op("max", low, full), high, True)], 1
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
-        parts = [(part.number, full, False)]
-        if _ragged(extent, plan):
-            parts.append((after, b.index(extent.ceildiv(plan.tile)), True))
-        for low, high, ragged in parts:
-            loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=part.most)
+        for low, high, ragged in parts if _ragged(extent, plan) else parts[:1]:
+            loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=step)
             self.one_loop(loop, region, own)
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 

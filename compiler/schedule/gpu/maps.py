@@ -13,7 +13,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
-from compiler.schedule.gpu.lanes import lanes_along
+from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.one_row import OneRow
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
@@ -31,6 +31,9 @@ ROW_THREADS = 128
 
 SCALAR_SQUARE, NARROW_SQUARE = 32, 64
 """Elements of a side of a square where accesses are of one element; of at most two bytes, of which a warp's access is short."""
+
+SQUARES = 3
+"""Blocks of a multiprocessor at a time that turn single elements, whose addresses would take all registers of two or one."""
 
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
@@ -78,7 +81,7 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         others = _others(field, along)
         rows = _rows_at_once(field, along, width, facts.about(field.axes[others[-1]])) if others else 1
         return launches_of_blocks(FlatDistributing(field, flat_table([*others, along], width, rows), facts).run())
-    return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
+    return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across]), facts), along, across).run())
 
 
 def _rows_at_once(field: HirFunction, along: str, lanes: int, most: int) -> int:
@@ -185,16 +188,19 @@ def _step(field: HirFunction, axis: str) -> int:
     return next((stride for stride, form in enumerate(reversed(store.index)) if form.coefficient(axis)), 0)
 
 
-def _squares(field: HirFunction, along: str, across: str, lanes: int) -> Table:
-    """Accesses that are narrower than 16 bytes are more for each thread, which writes longer rows than it reads."""
+def _squares(field: HirFunction, along: str, across: str, lanes: int, facts: Facts) -> Table:
+    """Accesses that are narrower than 16 bytes are more for each thread, which writes longer rows than it reads. Short axes have short
+    sides."""
     store = next(op for op in field.body.body if isinstance(op, Store))
     side = CHUNKS * lanes if lanes > 1 else NARROW_SQUARE if bytes_of(mem_of(store.mem).dtype) <= 2 else SCALAR_SQUARE
     narrow = lanes > 1 and lanes * bytes_of(mem_of(store.mem).dtype) < ALIGNMENT
     length = side * LONGER if narrow else side
+    if lanes == 1 and (short := power_of_two(facts.about(field.axes[across]))) < side:
+        side, length = short, min(length * side // short, max(side, power_of_two(facts.about(field.axes[along]))))
     wide = length // lanes
     high = min(side, THREADS // wide)
     plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
     plans.append(AxisPlan(across, "block", side // high, threads=high, dim=1))
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
     reason = f"{across} is read and {along} written along memory: squares of {side} x {length} are turned in shared memory"
-    return Table(plans, [reason], (wide, high))
+    return Table(plans, [reason], (wide, high), resident=SQUARES if lanes == 1 else None)

@@ -22,12 +22,13 @@ from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.register_walk import STAGE_BYTES, STAGES, RegisterDistributing, RegisterWindow, are_copied
+from compiler.schedule.gpu.register_walk import MOST_AHEAD, STAGE_BYTES, STAGES, RegisterDistributing, RegisterWindow, are_copied
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
 from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.gpu.terms_of_products import terms_of_products, terms_of_window
+from compiler.schedule.gpu.whole_results import whole_results
 from compiler.schedule.gpu.windows import WindowProduct, triangle_product, window_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -63,6 +64,9 @@ STAGING_SLOTS = 6
 BYTE_SLOTS = 4
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
+LITTLE = 32
+"""Issue slots of a result up to which storing the zeros beside results takes less than to clear all memory before."""
+
 SLICE_BYTES = 36 << 10
 MOST_PUT, MOST_COPIED, LEAST_DEEP = 8, 16, 8
 """Elements that a thread puts there at a time, as more would take registers from results, or has copied; and terms of a slice, at least."""
@@ -80,6 +84,9 @@ WHOLE, MOST_EMPTY = 64, 1.02
 LANES = 128
 """Instructions of threads that a multiprocessor issues in a cycle."""
 
+WAITING = 1.5
+"""How many times as long a slice takes whose elements don't come while the one before is used."""
+
 BLOCKS = 512
 """Blocks that fill a large GPU, where they share sums."""
 
@@ -91,7 +98,10 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if window is not None:
         window = terms_of_window(window)
     field = terms_of_products(field) if window is None else window.field
-    terms = reused_terms(field, facts.about)
+    terms, covered = reused_terms(field, facts.about), frozenset[str]()
+    if terms is not None and window is None and _computes_little(field, terms, facts):
+        field, covered = whole_results(field, facts)
+        terms = reused_terms(field, facts.about)
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
@@ -100,8 +110,14 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if window is not None and window.exact is not None:
         table = evolve(table, split=None)  # sums are looked at by the thread that has them
     table, heeded = with_tile(field, table)
-    placing = RegisterDistributing(field, terms, table) if window is None else RegisterWindow(window, terms, table)
-    return evolve(launches_of_blocks(placing.run()), words=table.reasons, heeded=heeded)
+    count = facts.processors
+    placing = RegisterDistributing(field, terms, table, count) if window is None else RegisterWindow(window, terms, table, count)
+    return evolve(launches_of_blocks(placing.run()), words=table.reasons, heeded=heeded, covered=covered)
+
+
+def _computes_little(field: HirFunction, terms: ReusedTerms, facts: Facts) -> bool:
+    size = max(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
+    return prod(facts.about(field.axes[axis]) for axis in terms.sums[0].over) * terms.slots * max(1, size // 4) <= LITTLE
 
 
 def _large_triangle(field: HirFunction, facts: Facts) -> WindowProduct | None:
@@ -238,8 +254,8 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     rows, columns = (facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns))
     side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
     wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
-    splits = is_shared(terms, facts)
-    turns = max(1, facts.about(field.axes[terms.depth]) // DEEPEST)
+    depth, beside = facts.about(field.axes[terms.depth]), max(1, results // (rows if terms.later else rows * columns))
+    uneven = any(bounds_of(op) for op in terms.sums)
     best: tuple[float, RegisterTile] | None = None
     for across in (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if columns <= FEW_COLUMNS else COLUMN_THREADS:
         for wider in range(1, MOST_RESULTS + 1):
@@ -250,14 +266,20 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 height, width = THREADS // across * higher, across * wider
                 if (wished.get(terms.rows, height), wished.get(terms.columns, width)) != (height, width):
                     continue
+                tiles = beside * ceil(rows / height) * (1 if terms.later else ceil(columns / width))
                 padded = ceil(rows / height) * height * ceil(columns / width) * width / (rows * columns)
-                blocks = results / (height * (1 if terms.later else width)) * (turns if splits else 1)
+                parts = _parts(terms, facts, tiles, height * width, depth)
+                blocks = tiles * ((parts + 1) / 2 if uneven else parts)
                 waves = max(1.0, blocks / facts.processors)
                 reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
                 put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
                 cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
-                if blocks < facts.processors:
-                    cost *= facts.processors / max(1.0, blocks)
+                cost *= max(1.0, facts.processors / max(1, blocks))
+                if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_AHEAD * THREADS:
+                    cost *= WAITING
+                if parts > 1:
+                    slots = LANES * facts.rates.clock * facts.processors * join_nanoseconds(height * width * size)
+                    cost += (parts - 1) * slots / (beside * rows * columns * depth)
                 tile = RegisterTile(
                     AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1, beside=higher % 4 == 0),
                     (AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across),),
@@ -289,19 +311,28 @@ def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
     return not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
 
 
+def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: int, depth: int) -> int:
+    """Blocks that share each of so many tiles of so many results, where these are too few for a device."""
+    uneven = any(bounds_of(op) for op in terms.sums)
+    if not is_shared(terms, facts) or tiles >= (BLOCKS if uneven else facts.processors):
+        return 1
+    size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
+    alone = depth * tile * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
+    worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(tile * size))))  # with more of them joining takes longer than the sums
+    # of sums of different lengths, the longest one's, so that all blocks are there at a time: half as many in the mean
+    wanted = max(1, 2 * RESIDENT * facts.processors // max(1, tiles) - 1) if uneven else power_of_two(ceil(BLOCKS / max(1, tiles)))
+    return min(wanted, max(1, power_of_two(ceil(depth / LEAST_DEEP)) // 2), worth)
+
+
 def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, table: Table) -> Table:
     """With more blocks for each tile of results, where these are too few for a device."""
-    if not is_shared(terms, facts):
-        return table
     tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in table.plans if plan.place == "block")
-    turns = ceil(facts.about(field.axes[terms.depth]) / table[terms.depth].tile)
-    results = prod(plan.tile for plan in table.plans if plan.place == "block")
-    size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
-    alone = facts.about(field.axes[terms.depth]) * results * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
-    worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(results * size))))  # with more of them joining takes longer than the sums
-    parts = min(power_of_two(ceil(BLOCKS / max(1, tiles))), power_of_two(turns) // 2, worth)
-    uneven = any(bounds_of(op) for op in terms.sums)
-    if parts <= 1 or tiles >= (BLOCKS if uneven else facts.processors):
+    depth = facts.about(field.axes[terms.depth])
+    parts = _parts(terms, facts, tiles, prod(plan.tile for plan in table.plans if plan.place == "block"), depth)
+    parts = min(parts, power_of_two(ceil(depth / table[terms.depth].tile)) // 2)
+    if parts <= 1:
         return table
+    if any(bounds_of(op) for op in terms.sums):
+        parts *= 2  # a launch with half as many tiles has them, one with more has fewer
     reason = f"up to {parts} blocks share each sum, the last of them joins their parts"
     return evolve(table, split=LoopSplit(terms.depth, parts), reasons=(*table.reasons, reason))

@@ -26,6 +26,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, behind
 from compiler.schedule.gpu.taking_part import long_before_short
+from compiler.schedule.gpu.whole_results import skipped
 from compiler.schedule.gpu.windows import WindowProduct, added_again
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.table import SIMD, AxisPlan, Table
@@ -58,9 +59,9 @@ def loads_of(terms: ReusedTerms) -> list[Load]:
 class RegisterDistributing(Distributing):
     """Builds the launch of such a field."""
 
-    def __init__(self, field: HirFunction, terms: ReusedTerms, table: Table) -> None:
+    def __init__(self, field: HirFunction, terms: ReusedTerms, table: Table, processors: int) -> None:
         super().__init__(field, table)
-        self.terms = terms
+        self.terms, self.processors = terms, processors
         self.slice_digits: dict[tuple[int, str], str] = {}
         """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
 
@@ -75,16 +76,50 @@ class RegisterDistributing(Distributing):
         self.enter_once(region)
         region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
         b = region.builder
-        some = self.stores_some(group, region)
+        some, even = self.stores_some(group, region), self.even_part(region)
+        some = some if even is None else b.both(some, even)
         if some is None:
             self.produce(group, region, {})
             return
-        with b.when(some) as inner:
-            self.produce(group, region.inside(inner, ()), {})
+        with b.branch(some) as (yes, no, _):
+            self.produce(group, region.inside(yes, ()), {})
+            for target in group:
+                if isinstance(target, Store) and target.where is None and self.part is None:
+                    nothing = region.inside(no, ())
+                    nothing.refuted |= {condition} if (condition := skipped(target)) is not None else set()
+                    super().finish_target(target, nothing, {}, False)
+
+    def parts(self, b: Builder) -> Value:
+        """Of sums of different lengths, as many as make all blocks begin at a time."""
+        split, most = self.table.split, super().parts(b)
+        if split is None or not any(self.terms_between(op) for op in self.terms.sums):
+            return most
+        tiles = b.product([b.count(self.field.axes[p.axis].ceildiv(p.tile)) for p in self.table.plans if p.place == "block"])
+        blocks = b.const(2 * (self.table.resident or 1) * self.processors, "index")
+        wanted = b.sub(b.op("div", blocks, b.op("max", tiles, b.const(1, "index"))), b.const(1, "index"))
+        return b.op("max", b.op("min", most, wanted), b.const(1, "index"))
+
+    def even_part(self, region: TileRegion) -> Value | None:
+        """Where shared sums are of different lengths, the block's part becomes about as long as all others: many blocks share a long sum, a
+        few a short one, and this is whether the block is one of them. None where sums aren't shared, or are alike."""
+        target, split = self.terms.sums[0], self.table.split
+        if self.part is None or split is None or len(self.terms.sums) > 1:
+            return None
+        b, plan = region.builder, self.table[split.axis]
+        if not self.forms_along(plan, self.terms_between(target), region):
+            return None
+        slices, one = self.field.axes[plan.axis].ceildiv(plan.tile), b.const(1, "index")
+        first, behind = (b.index(form) for form in self.tiles_between(plan, target, Affine(), slices, region))
+        each = b.op("div", b.add(b.index(slices), b.sub(self.part.count, one)), self.part.count)
+        each = b.op("max", each, one)
+        count = b.op("max", b.op("div", b.add(b.sub(behind, first), b.sub(each, one)), each), one)
+        low = b.add(first, b.mul(self.part.number, each))
+        self.part = evolve(self.part, count=count, between=(low, b.op("min", b.add(low, each), behind)))
+        return b.op("lt", self.part.number, count)
 
     def stores_some(self, group: Sequence[Target], region: TileRegion) -> Value | None:
-        """Whether some element of the block's tile may be stored; None where that is so anyway, or isn't known."""
-        conditions = [target.where for target in group if isinstance(target, Store)]
+        """Whether some element of the block's tile may be more than a constant; None where that is so anyway, or isn't known."""
+        conditions = [skipped(target) for target in group if isinstance(target, Store)]
         if len(conditions) < len(group) or any(where is None for where in conditions):
             return None
         b, any_of = region.builder, None
@@ -100,24 +135,27 @@ class RegisterDistributing(Distributing):
         return any_of
 
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
-        """Where all of the tile is stored, nothing is compared."""
+        """Where all of the tile is stored as it was computed, nothing is compared."""
         done = (target, region) in self.finished
         whole = self.all_stored(target, region) if isinstance(target, Store) and not done else None
         if whole is None:
             super().finish_target(target, region, result, begun)
             return
         assert isinstance(target, Store)
-        self.value(target.value, region)
+        condition = skipped(target)
+        if condition is target.where:
+            self.value(target.value, region)
         with region.builder.branch(whole) as (yes, no, _):
             all_of_it = region.inside(yes, ())
             all_of_it.masks.clear()
-            all_of_it.certain |= {target.where} if target.where is not None else frozenset()
+            all_of_it.certain |= {condition} if condition is not None else frozenset()
             super().finish_target(target, all_of_it, result, begun)
             super().finish_target(target, region.inside(no, ()), result, begun)
 
     def all_stored(self, target: Store, region: TileRegion) -> Value | None:
-        """Whether each element of the block's tile is stored; None where that is so anyway, or isn't known."""
-        own = constraints_of(target.where) if target.where is not None else []
+        """Whether each element of the block's tile is stored as it was computed; None where that is so anyway, or isn't known."""
+        condition = skipped(target)
+        own = constraints_of(condition) if condition is not None else []
         least = [self.extreme(form, region, False) for form in own or ()]
         ragged = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in region.masks]
         if own is None or None in least or not (least or ragged):
@@ -343,8 +381,8 @@ class RegisterDistributing(Distributing):
 class RegisterWindow(RegisterDistributing):
     """The same of a window with a border."""
 
-    def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table) -> None:
-        super().__init__(window.field, terms, table)
+    def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table, processors: int) -> None:
+        super().__init__(window.field, terms, table, processors)
         self.window = window
 
     def terms_between(self, target: Reduce | Contract) -> Sequence[Affine]:

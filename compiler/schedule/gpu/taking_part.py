@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from compiler.analysis.accesses import constraints_of
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.core import Cast, Const, Contract, Reduce, Select
 from compiler.hir.instruction import Value
@@ -100,8 +100,16 @@ def guard_of(value: Value) -> Value | None:
 
 def _is_as_long(field: HirFunction, axis: str, other: str) -> bool:
     """Whether an axis is surely about as long as another: a window is short, and its sums grow at the border only."""
-    own, beside = field.axes[axis], field.axes[other]
+    own, beside = _unfilled(field.axes[axis]), _unfilled(field.axes[other])
     return (own - beside).value is not None and (own.value is None or 2 * own.value >= (beside.value or 0))
+
+
+def _unfilled(extent: Affine) -> Affine:
+    """About the extent that was filled up to a multiple."""
+    for symbol, count in extent.terms:
+        if isinstance(symbol, FloorDiv) and count == symbol.divisor:
+            extent += symbol.numerator - Affine(((symbol, count),))
+    return extent
 
 
 def _guarded(value: Value) -> list[Affine]:

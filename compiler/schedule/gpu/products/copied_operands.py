@@ -21,7 +21,7 @@ from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.boxed_operands import side_of
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.grouped_products import grouped
-from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
+from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, sum_of_loads
 from compiler.schedule.gpu.products.reading_copies import CopiedRead, Reading, dim_of
 from compiler.schedule.gpu.products.turned_results import turned_result
 from compiler.schedule.gpu.workspaces import Copied, Workspace
@@ -50,7 +50,7 @@ class CopiedProduct:
 def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None = None) -> CopiedProduct | None:
     """The field as a product for warpgroups of operands that are copied first, of the sum that was found in it; None where that is none
     either."""
-    sum_ = sum_ or sum_of_loads(function)
+    sum_ = sum_ or sum_of_loads(function) or bounded_sum(function)
     if sum_ is None:
         return None
     thrice = three_products.wanted(function, sum_)

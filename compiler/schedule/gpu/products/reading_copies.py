@@ -87,7 +87,7 @@ class Reading:
         if scale is None:
             described = product_sum(target)
             assert described is not None
-            return field, SumOfLoads(target, product.to, a, b, described, guard)
+            return field, SumOfLoads(target, product.to, a, b, described, guard, bounds=tuple(map(out.form, product.bounds)))
         described = evolve(product.described, op=target, a=a.result, b=b.result, k=target.over)
         scale = evolve(scale, values=tuple(out.values[value] for value in scale.values))
         return field, SumOfLoads(target, product.to, a, b, described, guard, scale=scale)
