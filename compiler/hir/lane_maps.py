@@ -127,6 +127,13 @@ WARPGROUP_SUMS = LaneMap((*WARP_KINDS["bf16"].total.lanes, WARP_OF_GROUP), WARP_
 """Sums of 64 rows and 8 columns on a warpgroup."""
 
 
+def with_neighbouring_rows(lanes: LaneMap) -> LaneMap:
+    """The same where the matrix's rows are numbered so that a lane has neighbours: any order does, if both sides have it."""
+    changed = {(8, 1, 0): (8, 2, 0), (2, 8, 0): (2, 1, 0)}
+    lane, register = (tuple(changed.get(digit, digit) for digit in digits) for digits in (lanes.lanes, lanes.registers))
+    return LaneMap(lane, register, lanes.elements)
+
+
 def warpgroup_rows(dtype: str) -> LaneMap:
     """The first operand of a warpgroup's product from registers: 64 rows, as many terms as 32 bytes hold."""
     rows = WARP_KINDS[dtype].a if dtype in WARP_KINDS else WARP_KINDS["i8"].a

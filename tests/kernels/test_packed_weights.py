@@ -199,7 +199,46 @@ def test_few_rows_read_weights_once(term: str, rows: int) -> None:
 
 @pytest.mark.parametrize("term", ["shifted", "named", "chosen", "zero points", *WHOLE])
 def test_scales_of_groups_multiply_sums_and_not_weights(term: str) -> None:
-    """Weights are whole numbers in bf16, which has them: one product on tensor cores, where factors of f32 would take three."""
-    made = launches(built(source(term, 128)), {"M": 512, "N": 4096, "K": 4096, "H": 2048, "COUNT": 32, "COUNT2": 32})
-    assert [mem.dtype for mem in made.workspaces if mem.rank == 2] == ["bf16"]
+    """Weights are whole numbers in bf16, which has them: one product on tensor cores, where factors of f32 would take three. Bits of bytes
+    become that in registers; zero points are subtracted before."""
+    made = launches(built(source(term, 128)), {"M": 128, "N": 4096, "K": 4096, "H": 2048, "COUNT": 32, "COUNT2": 32}, 132)
+    before = [mem.dtype for mem in made.workspaces if mem.rank == 2]
+    assert (before, len(made.launches)) == ((["bf16"], 2) if term == "zero points" else ([], 1))
     assert on_warpgroups(made)
+
+
+@pytest.mark.parametrize("term", ["shifted", "chosen", *WHOLE])
+def test_warpgroups_make_rows_of_bytes(term: str) -> None:
+    check(term, "emulator:sm_90a", *((200, 272, 384) if term == "shifted" else (70, 144, 256)), group=128)
+
+
+@pytest.mark.parametrize("out", ["m, n", "n, m"])
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize("name", ["two bits", "one bit", "by quotients", "seven bits of eight"])
+def test_warpgroups_make_rows_of_bits_of_any_width(name: str, to: str, out: str) -> None:
+    """Without scales, and with results that are contiguous along rows, or along columns."""
+    _, bits, text = BITS[name]
+    rows, columns, terms = 72, 144, 200
+    random, each = np.random.default_rng(13), max(1, 8 // bits)
+    q = random.integers(0, 1 << bits, (terms, columns))
+    w = (q.reshape(-1, each, columns) << (bits * np.arange(each))[None, :, None]).sum(1).astype(np.uint8)
+    x = random.standard_normal((rows, terms)).astype(BF16)
+    dims = ", ".join(axis.upper() for axis in out.split(", "))
+    program = f"""
+fn f(X: tensor[M, K, bf16], W: tensor[H, N, u8]) {{
+    return compute(X, W) -> tensor[{dims}, {to}] {{
+        for m in 0..M, n in 0..N:
+            var sum: f32 = 0.0
+            for k in 0..K:
+                let q = {text}
+                sum += X[m, k] * ((q - 1) as f32)
+            out[{out}] = sum
+    }}
+}}"""
+    made = launches(built(program), {"M": rows, "N": columns, "K": terms, "H": len(w)})
+    assert on_warpgroups(made)
+    assert not [mem for mem in made.workspaces if mem.rank == 2]
+    got = np.asarray(zynml.compile(program, device="emulator:sm_90a").f(x, w)).astype(float)
+    wanted, sizes = x.astype(float) @ (q - 1.0), np.abs(x.astype(float)) @ np.abs(q - 1.0)
+    got = got if out == "m, n" else got.T
+    assert (np.abs(got - wanted) <= sizes * SUMMED + (np.abs(wanted) * ROUNDED if to == "bf16" else 0)).all()

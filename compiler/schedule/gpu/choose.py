@@ -2,11 +2,13 @@
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
+from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule import running
@@ -41,11 +43,12 @@ from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_pro
 from compiler.schedule.gpu.products.candidates import candidates, left_open
 from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
+from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
-from compiler.schedule.gpu.products.tiling import Tiling
+from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY, Tiling
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import warp_product
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
@@ -287,18 +290,33 @@ def _of_copies(field: HirFunction, copied: CopiedProduct, facts: Facts) -> Launc
 
 def _computed(field: HirFunction, facts: Facts) -> Launches | None:
     """With operands computed first, on whatever tensor cores there are."""
-    computed = computed_operands(field, facts)
-    if computed is None:
-        return None
     copied = _with_computed(field, facts)
     if copied is not None:
         return _of_copies(field, copied, facts)
+    computed = computed_operands(field, facts)
+    if computed is None:
+        return None
     fragments = _fragments(computed.field, facts)
     return None if fragments is None else copied_before(field, computed.made, facts, fragments)
 
 
 def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The field as a product for warpgroups with operands that are computed first, and copied then where they, or others, have to be."""
+    """The field as a product for warpgroups with operands that are computed on their way to these, or first, whichever is estimated to end
+    first."""
+    packed, before = packed_sum(field), _computed_before(field, facts)
+    product = None if packed is None else boxed_product(field, facts, packed)
+    if product is None or before is None:
+        return before if product is None else CopiedProduct((), field, product)
+    written = sum(LAUNCH + MEMORY * prod(map(facts.about, one.mem.dims)) * bytes_of(one.mem.dtype) for one in before.copies)
+    ways = [*product.ways, *(evolve(way, nanoseconds=way.nanoseconds + written) for way in before.product.ways)]
+    ways.sort(key=lambda way: way.nanoseconds)
+    if ways and not ways[0].tiling.unpacks:
+        return evolve(before, product=evolve(before.product, ways=tuple(ways)))
+    return CopiedProduct((), field, evolve(product, ways=tuple(ways)))
+
+
+def _computed_before(field: HirFunction, facts: Facts) -> CopiedProduct | None:
+    """The same with operands that are computed first, and copied then where they, or others, have to be."""
     computed = computed_operands(field, facts)
     if computed is None:
         return None

@@ -35,14 +35,14 @@ REGISTERS, OTHER_REGISTERS = 2048, 16
 """Of a lane, of all warps of a block; and those of each that hold neither what it adds up nor what it reads."""
 SHARED = 96 * 1024
 """Bytes of what the warps of a block have."""
-SHAPES = (16, 8, 1, 1), (8, 8, 1, 1), (8, 8, 1, 2), (4, 8, 1, 1), (4, 8, 1, 2), (4, 8, 1, 4)
+SHAPES = (16, 8, 1, 1), (8, 8, 1, 1), (8, 16, 1, 2), (8, 8, 1, 2), (4, 8, 1, 1), (4, 8, 1, 2), (4, 8, 1, 4)
 SHAPES_OF_ONE = (8, 8, 2, 1), (16, 16, 1, 1), (8, 16, 1, 1), (8, 16, 1, 2), (4, 16, 1, 1), (4, 16, 1, 2), (4, 16, 1, 4)
 """Columns of a lane, warps of a block, blocks of a multiprocessor, and blocks that share a sum's terms; of one block of rows, whose sums
 leave registers to more warps. Better first: wide tiles read rows again less often, and blocks that share a sum wait for each other."""
 FULL = 0.75
 """Of what multiprocessors have at a time."""
-SHARES = 8, 16, 32
-"""Neighbouring terms that a lane has, of factors that are bits of elements."""
+SHARES = 16, 8, 32
+"""Neighbouring terms that a lane has, of factors that are bits of elements: 16 of 16 bits are a sector of the cache."""
 
 
 @frozen(eq=False)
@@ -126,23 +126,29 @@ def few_rows(function: HirFunction, facts: Facts) -> FewRows | None:
     shared = facts.machine.has(Feature.CLUSTERS)
     shapes = [shape for shape in (SHAPES_OF_ONE if blocks == 1 else SHAPES) if shape[0] <= widest and (shape[3] == 1 or shared)]
 
+    def fits(shape: tuple[int, int, int, int], turn: int) -> bool:
+        own, warps, resident, _ = shape
+        sums = 2 * own * blocks * (1 + (scale is not None))
+        held = REGISTERS // (warps * resident) - OTHER_REGISTERS
+        return sums + own * turn * size // (16 * each) + turn * blocks // 8 + own // 2 <= held
+
+    if blocks > 1:
+        shapes = [shape for shape in shapes if shape[1] < WARPS or (across and fits(shape, 64))]
+
     def filled(shape: tuple[int, int, int, int]) -> float:
         count, places = -(-columns // (8 * shape[0])) * shape[3], facts.processors * shape[2]
         return count / (-(-count // places) * places)
 
-    own, warps, resident, split = next((shape for shape in shapes if filled(shape) >= FULL), max(shapes, key=filled))
-    sums = 2 * own * blocks * (1 + (scale is not None))
-    held = REGISTERS // (warps * resident) - OTHER_REGISTERS
-
-    def fits(turn: int) -> bool:
-        return sums + own * turn * size // (16 * each) + turn * blocks // 8 + own // 2 <= held
-
+    shape = next((shape for shape in shapes if filled(shape) >= FULL), max(shapes, key=filled))
+    own, warps, resident, split = shape
+    if own > 8:
+        runs = dict(sorted(runs.items())) if across else runs
     if runs:
-        ways = [(turn, part) for turn in (ROUND, 64, 32) for part in runs if turn >= part and fits(turn)]
+        ways = [(turn, part) for turn in (ROUND, 64, 32) for part in runs if turn >= part and fits(shape, turn)]
         turn, part = ways[0] if ways else (min(runs), min(runs))
     else:
         turn = common
-        while not fits(turn) and turn % 32 == 0 and turn // 8 % each == 0:
+        while not fits(shape, turn) and turn % 32 == 0 and turn // 8 % each == 0:
             turn //= 2
         part = turn
     turns = -(-terms // turn)

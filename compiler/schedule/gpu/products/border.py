@@ -168,7 +168,7 @@ class Border:
     def summed(self, placing: BlockTiles, region: TileRegion, zero: Value) -> Value:
         """The sums of products as the nest has them, in its order along each axis."""
         product, target = self.product, self.product.target
-        lanes = 16 // bytes_of(product.a.mem.dtype) if isinstance(target, Contract) else 1
+        lanes = 16 // bytes_of(product.a.dtype) if isinstance(target, Contract) else 1
         last = placing.out.axis("simd", lanes)
 
         def walked(axes: Sequence[str], around: TileRegion, begun: Value) -> Value:

@@ -15,11 +15,32 @@ from compiler.schedule.gpu.products.tiling import SWIZZLED
 from runtime.records import frozen
 
 
+@frozen
+class PackedPlace:
+    """Where the number of a term of a step lies: the line of its byte, and its first bit there, by the lane's place in its row."""
+
+    line: Affine
+    start: Affine
+
+
+@frozen(eq=False)
+class PackedRows:
+    """Rows of `width` bits of bytes, and `plus`, which are multiplied as this type; `each`: terms that a byte has. `places`: of the terms
+    that a lane has of a step, two neighbours of each eight."""
+
+    load: Load
+    width: int
+    plus: int
+    dtype: str
+    each: int
+    places: tuple[PackedPlace, ...]
+
+
 @frozen(eq=False)
 class BoxedOperand:
     """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
     that boxes hold a piece of. `tile`: how much of each own axis a tile has; `turned`: whether blocks bring what lies across to the order
-    of the sum's axis, in squares, where it was copied to."""
+    of the sum's axis, in squares, where it was copied to; `packed`: how elements are made of its bytes."""
 
     load: Load
     axes: tuple[str, ...]
@@ -27,6 +48,17 @@ class BoxedOperand:
     along: int
     tile: tuple[int, ...] = ()
     turned: bool = False
+    packed: PackedRows | None = None
+
+    @property
+    def dtype(self) -> str:
+        """As which elements are multiplied."""
+        return self.mem.dtype if self.packed is None else self.packed.dtype
+
+    @property
+    def depth(self) -> int:
+        """Elements of the sum in a step."""
+        return SWIZZLED // bytes_of(self.dtype)
 
     @property
     def mem(self) -> Mem:
@@ -69,7 +101,7 @@ class BoxedOperand:
         return [(axis, prod(self.tile[position + 1 :]), self.tile[position]) for position, axis in enumerate(self.axes)]
 
 
-def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand | None:
+def side_of(load: Load | None, product: ProductSum, along: str, packed: PackedRows | None = None) -> BoxedOperand | None:
     """The operand as what boxes can copy: read where it lies, contiguous along its own axis or the sum's."""
     if load is None:
         return None
@@ -81,7 +113,8 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand 
     dims: dict[str, int] = {}
     for axis in (*(axis for axis in (*product.m, *product.n) if axis in varying), along):
         places = [position for position, form in enumerate(load.index) if axis in form.names]
-        if len(places) != 1 or not 1 <= load.index[places[0]].coefficient(axis) <= (1 if axis == along else MOST_STEP):
+        known = packed is not None and axis == along
+        if len(places) != 1 or not (known or 1 <= load.index[places[0]].coefficient(axis) <= (1 if axis == along else MOST_STEP)):
             return None
         dims[axis] = places[0]
     position = dims.pop(along)
@@ -93,7 +126,7 @@ def side_of(load: Load | None, product: ProductSum, along: str) -> BoxedOperand 
     unit = 16 // bytes_of(mem.dtype)
     if {**dims, along: position}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
         return None
-    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), position)
+    return BoxedOperand(load, tuple(own), tuple(dims[axis] for axis in own), position, packed=packed)
 
 
 def lies_in_boxes(mem: Mem) -> bool:

@@ -117,13 +117,13 @@ class BoxedProduct:
     @property
     def in_registers(self) -> bool:
         """Whether rows come to the products in registers."""
-        return self.a.mem.dtype == "f32" and (self.low is not None or self.a.across)
+        return self.a.packed is not None or (self.a.mem.dtype == "f32" and (self.low is not None or self.a.across))
 
     @property
     def takes_turns(self) -> bool:
         """Whether warpgroups of a tile ask for their products by turns: one multiplies its sums by scales while tensor cores have the
-        other's products."""
-        return self.scale is not None and self.tiling.groups > 1
+        other's products. Where rows are made of bytes, that goes on beside them anyway."""
+        return self.scale is not None and self.tiling.groups > 1 and not self.tiling.unpacks
 
     def varying(self, field: HirFunction) -> list[str]:
         """Axes along which the sums vary."""
@@ -190,7 +190,7 @@ class BoxedProduct:
     @property
     def depth(self) -> int:
         """Elements of the sum in a stage."""
-        return wide_of(self.a.mem)
+        return self.a.depth
 
 
 def boxed_product(function: HirFunction, facts: Facts, product: SumOfLoads | None = None) -> BoxedProduct | None:
@@ -202,7 +202,7 @@ def boxed_product(function: HirFunction, facts: Facts, product: SumOfLoads | Non
     product = product or sum_of_loads(function) or bounded_sum(function)
     if product is None:
         return None
-    kind = kind_of(*(dtype_of(load.results[0]) for load in (product.a, product.b)))
+    kind = kind_of(*(dtype_of(load.results[0]) for load in (product.b if product.packed else product.a, product.b)))
     if kind is None or kind.sums != product.to:
         return None
     if kind.word == "tf32" and not (product.thrice or rounds(function)):
@@ -210,14 +210,14 @@ def boxed_product(function: HirFunction, facts: Facts, product: SumOfLoads | Non
     if any(kind_of(*(dtype_of(load.results[0]) for load in (other.a, other.b))) != kind for other in product.others):
         return None
     for along in _contiguous_first(product):
-        one, other = (side_of(load, product.described, along) for load in (product.a, product.b))
+        one, other = side_of(product.a, product.described, along, product.packed), side_of(product.b, product.described, along)
         if one is None or other is None:
             continue
         # two groups that fill half a box each are put together
         least = wide_of(one.mem) // 2 + 1 if product.described.batch else LEAST_CHANNELS
         if direct and product.described.windows and facts.about(function.axes[along]) < least:
             continue
-        first = _is_scaled(product.scale, one, other)
+        first = True if product.packed is not None else _is_scaled(product.scale, one, other)
         a, b = (one, other) if (_is_first(function, facts, one, other) if first is None else first) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
         if kind.depth != 16 and (a.across or b.across):
@@ -255,7 +255,7 @@ def _planned(
     above, beside = _sides(summed)
     outer = tuple(axis for axis in product.described.k if axis != along)
     scale = product.scale
-    if scale is not None and (scale.axis != along or scale.terms % wide_of(a.mem)):
+    if scale is not None and (scale.axis != along or scale.terms % a.depth):
         return None
     coarse = product.thrice or scale is not None or a.mem.dtype in SUMMED_COARSELY
     makes_low = product.thrice and not product.low
@@ -263,12 +263,13 @@ def _planned(
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):
         return None
     tiling, estimates = facts.tiling, tuple[Estimated, ...]()
-    if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned) != (makes_low, b.turned):
+    about = makes_low, b.turned, a.packed is not None
+    if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned, tiling.unpacks) != about:
         return None
     if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
-        wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, wide_of(a.mem))
+        wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, a.depth)
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
         begun = BEGUN_OF_STEPS / work.steps if product.thrice else BEGUN
         stored = stored_rows(function, a.axes)
@@ -288,7 +289,7 @@ def _planned(
     alone = STRETCH if terms > SHORT else STRETCH // 2 if terms > SHORTER else 1
     stretch = 0 if not coarse else alone if product.thrice else 2 * STRETCH
     if scale is not None:
-        stretch = scale.terms // wide_of(a.mem) or ALL
+        stretch = scale.terms // a.depth or ALL
     return BoxedProduct(
         tuple(summed),
         product.to,
@@ -331,7 +332,7 @@ def _work(
         down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
         columns=_elements(function, facts, b.axes),
         steps=_elements(function, facts, [axis for axis in over if axis != along])
-        * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
+        * -(-facts.about(function.axes[along]) // a.depth),
         processors=facts.processors,
         astride=(any(one.astride for one in above), any(one.astride for one in beside)),
         sums=len(summed),
@@ -343,12 +344,13 @@ def _work(
         turned=b.turned,
         fetched=3 if product.thrice else int(a.across and a.mem.dtype == "f32"),
         both_across=all(one.across and not one.turned for one in (*above, *beside)),
-        scaled=0 if product.scale is None else product.scale.terms // wide_of(a.mem) or ALL,
+        scaled=0 if product.scale is None else product.scale.terms // a.depth or ALL,
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
         boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)
         or stored_rows(function, a.axes) is not None,
         uneven=uneven,
+        packed=1 if a.packed is None else a.packed.each * bytes_of(a.packed.dtype),
     )
 
 
@@ -418,9 +420,11 @@ def _is_scaled(scale: GroupScale | None, one: BoxedOperand, other: BoxedOperand)
 def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str) -> bool:
     """Whether what boxes have beyond the end of the sum is zeros in both operands: it isn't there, or there is none."""
     extent = function.axes[along]
-    if divides(wide_of(sides[0].mem), extent):
+    if divides(sides[0].depth, extent):
         return True
-    return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in sides)
+    # what is made of bytes is finite
+    exact = [side for side in sides if side.packed is None]
+    return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in exact)
 
 
 def stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:

@@ -29,7 +29,8 @@ class BoxedTiles:
         self, b: Builder, side: BoxedOperand, stages: int, own: tuple[int, ...], sum: str, terms: int, like: "BoxedTiles | None" = None
     ) -> None:
         self.side, self.own, self.sum, self.terms, self.wide = side, own, sum, terms, wide_of(side.mem)
-        across, self.lines = (prod(own), terms) if side.across else (terms, prod(own))
+        self.deep = terms if side.packed is None else terms // side.packed.each
+        across, self.lines = (prod(own), self.deep) if side.across else (terms, prod(own))
         self.boxes = -(-across // self.wide)
         dims = (stages, 1, self.boxes * self.lines, self.wide) if side.turned else (stages, self.boxes, self.lines, self.wide)
         type = Mem(side.mem.dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")
@@ -67,7 +68,7 @@ class BoxedTiles:
         some of the lines, to all of them: `share` is the block's number among so many."""
         side, (rank, sharing) = self.side, share
         inner = region.inside(region.builder, ())
-        extents = {**dict(zip(side.dims, self.own, strict=True)), side.along: self.terms, side.mem.rank - 1: self.wide}
+        extents = {**dict(zip(side.dims, self.own, strict=True)), side.along: self.deep, side.mem.rank - 1: self.wide}
         first, slow, fast = Affine(), *((self.sum, side.axis) if side.across else (side.axes[-1], self.sum))
         if sharing > 1:
             lines = self.lines // sharing

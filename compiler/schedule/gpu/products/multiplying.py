@@ -6,6 +6,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
+from compiler.hir.lane_maps import WARPGROUP_SUMS, with_neighbouring_rows
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.products.boxed_operands import divides
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct
@@ -18,6 +19,8 @@ class MultiplyingWarpgroup(Warpgroup):
     def __init__(self, field: HirFunction, product: BoxedProduct, number: Affine, rank: Affine, leader: Value) -> None:
         super().__init__(product.tiling.warpgroups, number)
         self.field, self.product = field, product
+        self.lanes = WARPGROUP_SUMS if product.a.packed is None else with_neighbouring_rows(WARPGROUP_SUMS)
+        """Which thread has which sums of 8 columns."""
         self.rank = rank
         """The block's, in its cluster."""
         self.leader = leader

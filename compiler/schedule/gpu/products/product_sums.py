@@ -14,6 +14,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of, is_float
+from compiler.schedule.gpu.products.boxed_operands import PackedRows
 from compiler.schedule.gpu.scaled_sums import GroupScale
 from compiler.schedule.gpu.taking_part import restricting
 from runtime.records import Factory, evolve, frozen
@@ -39,6 +40,8 @@ class SumOfLoads:
     """Whether operands are zeros elsewhere."""
     scale: GroupScale | None = None
     """Further factors of the terms."""
+    packed: PackedRows | None = None
+    """How elements of `a` are made of bytes."""
     others: tuple["SumOfLoads", ...] = ()
     """Sums of the same rows, columns and terms that are computed with it."""
 

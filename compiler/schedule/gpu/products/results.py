@@ -12,11 +12,11 @@ from compiler.hir.core import Pack2, Take
 from compiler.hir.gpu import FenceAsync, SharedAlloc, WarpSync
 from compiler.hir.hopper import MOST_STEP, BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
-from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
+from compiler.hir.words import StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_digits, lane_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import stored_dims
@@ -84,6 +84,8 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
     lane = lane_index(b)
     warp = warp_index(b)
     row = (warp % 4 - lane.floordiv(2 * MATRIX)) * 2 * MATRIX + lane
+    if product.a.packed is not None:
+        row, _ = group.lanes.position((Affine(), lane % MATRIX, warp % WARPS), (Affine(), lane.floordiv(MATRIX) % 2))
     parts = product.width // boxes.columns
     for part in range(parts):
         buffer = Affine.of(part % BUFFERS)
@@ -92,14 +94,16 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
         with b.when(group.leader) as leading:
             leading.emit(BulkWait(count=pending, read=True))
         group.meet(b)
-        columns = [lane.floordiv(2 * MATRIX) * MATRIX + column for column in range(0, boxes.columns, 2 * MATRIX)]
-        if boxes.along:
-            row = (warp % WARPS) * 2 * MATRIX + lane.floordiv(MATRIX) % 2 * MATRIX
-            lines = [(column + lane % MATRIX) * (ROWS // boxes.along) + row.floordiv(boxes.along) for column in columns]
-            at = [(group.number, buffer, line, row % boxes.along) for line in lines]
+        if boxes.along and product.a.packed is not None:
+            put_neighbours(b, group, value, part * boxes.columns, boxes, (buffers, buffer))
         else:
+            columns = [lane.floordiv(2 * MATRIX) * MATRIX + column for column in range(0, boxes.columns, 2 * MATRIX)]
             at = [(group.number, buffer, row, column) for column in columns]
-        put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at, bool(boxes.along))
+            if boxes.along:
+                row = (warp % WARPS) * 2 * MATRIX + lane.floordiv(MATRIX) % 2 * MATRIX
+                lines = [(column + lane % MATRIX) * (ROWS // boxes.along) + row.floordiv(boxes.along) for column in columns]
+                at = [(group.number, buffer, line, row % boxes.along) for line in lines]
+            put_matrices(b, packed, (eight, half), part * boxes.columns, buffers, at, bool(boxes.along))
         b.emit(FenceAsync())
         group.meet(b)
         inside, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
@@ -191,7 +195,7 @@ class MovedSums:
     def pieces(self, b: Builder, sums: Value, first: int) -> Iterable[tuple[Value, Affine, Affine]]:
         """What the thread has of a part: groups of 8 columns, with column and row of each of its sums."""
         pair, own, half = self.group.digits
-        row, across = WARPGROUP_SUMS.position(lane_digits(b), (Affine.of(pair), Affine.of(half)))
+        row, across = self.group.lanes.position(lane_digits(b), (Affine.of(pair), Affine.of(half)))
         for eight in range(TURNED // MATRIX):
             value = taken(b, sums, {own: first // MATRIX + eight})
             yield value, across + eight * MATRIX, row
@@ -282,6 +286,20 @@ def put_matrices(
     for column, index in enumerate(places, first // (2 * MATRIX)):
         words = tuple(taken(b, packed, {eight: 2 * column + n // 2, half: n % 2}) for n in range(4))
         b.emit(StoreMatrix(mem=memory, index=index, values=words, transpose=transpose))
+
+
+def put_neighbours(
+    b: Builder, group: MultiplyingWarpgroup, value: Value, first: int, boxes: ResultBoxes, place: tuple[Value, Affine]
+) -> None:
+    """The same where a lane has neighbouring rows, and memory is contiguous along these: both as one word."""
+    (memory, buffer), (pair, eight, half) = place, group.digits
+    both = b.emit(Pack2(value=value, over=half)).result
+    for column in range(0, boxes.columns, MATRIX):
+        for number in range(2):
+            row, across = group.lanes.position(lane_digits(b), (Affine.of(number), Affine()))
+            line = (across + column) * (ROWS // boxes.along) + row.floordiv(boxes.along)
+            word = taken(b, both, {eight: (first + column) // MATRIX, pair: number})
+            b.emit(StoreWords(mem=memory, index=(group.number, buffer, line, row % boxes.along), values=(word,)))
 
 
 def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:

@@ -9,7 +9,6 @@ from compiler.hir.build import Builder
 from compiler.hir.gpu import Fence
 from compiler.hir.hopper import WARPGROUP_KINDS, WarpgroupCommit, WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Value
-from compiler.hir.lane_maps import WARPGROUP_SUMS
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import counted_on, lane_digits, small_digits
@@ -18,6 +17,7 @@ from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, FactorPair
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, Factor, multiply
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
+from compiler.schedule.gpu.products.packed_rows import UnpackedRows
 from compiler.schedule.gpu.products.results import MovedSums, moved_sums
 from compiler.schedule.gpu.products.rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart
 from compiler.schedule.gpu.products.stage_preparation import LOW_SCALE, RowsInRegisters, prepare
@@ -25,6 +25,10 @@ from compiler.schedule.gpu.products.stage_ring import StageRing, TileTurns
 from compiler.schedule.gpu.products.tiling import digit
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import frozen
+
+AHEAD, BATCH = 1, 2
+"""Batches of products under way while rows of the next are made of bytes, and products of a batch, each of so many terms as an instruction
+has."""
 
 
 @frozen(eq=False)
@@ -112,6 +116,9 @@ class MultiplyingRole:
         bounded = BoundedSteps(block.placing, group, product, region, part.low) if product.bounds and not product.has_zeros else None
         if product.stretch:
             complete = self.stretches(region, b, part, zero)
+        elif product.a.packed is not None:
+            ready, end = self.first_rows(b, part), b.add(part.done, part.steps)
+            complete, _ = self.summed_of_bytes(b, part.done, part.steps, end, [zero] * product.accumulators, ready)
         else:
             complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, bounded)
         if product.tiling.pieces > 1:
@@ -146,10 +153,11 @@ class MultiplyingRole:
         """The tile where the thread has sums of the warpgroup's block of rows."""
         group, product = self.group, self.block.product
         pair, own, half = group.digits
-        down, across = WARPGROUP_SUMS.position(lane_digits(b), (Affine.of(pair), 0))
+        down, across = group.lanes.position(lane_digits(b), (Affine.of(pair), 0))
         column = group.first_column + across + Affine.of(own) * 8
         row = b.index(group.first_row(group.block) + down)
-        places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
+        further = [(half, group.lanes.registers[1][1])]
+        places = [digit(Affine.of(row.name), size, extent, product.rows, further) for _, size, extent in product.a.digits]
         return group.at(region, b, places, column)
 
     def moved(self, region: TileRegion, b: Builder, complete: Value, moving: MovedSums) -> None:
@@ -168,7 +176,7 @@ class MultiplyingRole:
         place."""
         block, group, leader = self.block, self.group, self.group.leader
         product, ring = block.product, block.ring
-        kind = WARPGROUP_KINDS[product.a.mem.dtype]
+        kind = WARPGROUP_KINDS[product.a.dtype]
         begin = ring.place(b, done)
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
@@ -199,17 +207,78 @@ class MultiplyingRole:
                 ring.free(freeing, Affine.of(earlier.name))
             body.yield_(*ring.next(body, at, parity), at, *totals)
         _, _, last, *totals = loop.results
+        return self.all_summed(b, totals, last, steps)
+
+    def all_summed(self, b: Builder, totals: Sequence[Value], last: Value, steps: Value) -> list[Value]:
+        """The sums when their products are done: another warpgroup may ask for its own, and stages are free."""
+        block, group, leader = self.block, self.group, self.group.leader
         if block.turns is not None:
             with b.when(leader) as passing:
                 block.turns.pass_turn(passing, group.number)
-        if product.takes_turns:
+        if block.product.takes_turns:
             group.pass_turn(b)
         complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
-            ring.free(freeing, Affine.of(last.name))
+            block.ring.free(freeing, Affine.of(last.name))
         return complete
+
+    def summed_of_bytes(
+        self, b: Builder, done: Value, steps: Value, end: Value, begun: Sequence[Value], ready: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """The same of rows that are made of bytes: those of the next products are ready when they are asked for, and others are made while
+        these are under way. `end`: the turn behind the tile's last."""
+        block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
+        batches = self.batches()
+        begin, count, ahead = ring.place(b, done), len(begun), AHEAD * len(batches[0])
+        with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun, *ready]) as (body, loop):
+            at, parity, earlier, *totals = loop.carried
+            rows = [*totals[count:]]
+            totals = totals[:count]
+            following = ring.next(body, at, parity)
+            is_last = body.op("ge", body.index(Affine.of(done.name) + loop.variable.name + 1), end)
+            coming = [body.select(is_last, now, next) for now, next in zip((at, parity), following, strict=True)]
+            stage, always = Affine.of(at.name), body.const(True, "i1")
+            later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
+            for number, products in enumerate(batches):
+                body.emit(WarpgroupFence())
+                for each, own in zip(products, rows[number * len(products) :], strict=False):
+                    left: Factor = own, (), False
+                    right = block.stages[each.pair.b].factor(stage, Affine(), each.term)
+                    keep = later if each.is_first else always
+                    totals[each.number] = multiply(body, totals[each.number], left, right, product.columns, 16, keep)
+                body.emit(WarpgroupCommit())
+                totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=AHEAD)).results)
+                after = number + AHEAD
+                if after == len(batches):
+                    stage_after = Affine.of(coming[0].name)
+                    ring.await_full(body, stage_after, coming[1])
+                rows += self.rows_of(body, stage if after < len(batches) else stage_after, batches[after % len(batches)])
+            with body.when(body.op("and", group.leader, body.op("gt", loop.variable, body.const(0, "index")))) as freeing:
+                ring.free(freeing, Affine.of(earlier.name))
+            body.yield_(*following, at, *totals, *rows[-ahead:])
+        _, _, last, *results = loop.results
+        return self.all_summed(b, results[:count], last, steps), results[count:]
+
+    def first_rows(self, b: Builder, part: RoundPart) -> list[Value]:
+        """Of the first products of a tile."""
+        stage, parity = self.block.ring.place(b, part.done)
+        with b.when(b.op("gt", part.steps, b.const(0, "index"))) as some:
+            self.block.ring.await_full(some, Affine.of(stage.name), parity)
+        return [rows for products in self.batches()[:AHEAD] for rows in self.rows_of(b, Affine.of(stage.name), products)]
+
+    def batches(self) -> list[list[StageProduct]]:
+        """Products of a stage that are asked for at once."""
+        pieces = self.products_of(WARPGROUP_KINDS[self.block.product.a.dtype].depth)
+        return [[each for piece in pieces[first : first + BATCH] for each in piece] for first in range(0, len(pieces), BATCH)]
+
+    def rows_of(self, b: Builder, stage: Affine, products: Sequence[StageProduct]) -> list[Value]:
+        """Of the same terms' products, the rows of each block."""
+        block, packed = self.block, self.block.product.a.packed
+        assert packed is not None
+        made = UnpackedRows(b, block.placing, packed, stage)
+        return [made.rows(block.stages[each.pair.a], self.group.first_row(each.rows), each.term) for each in products]
 
     def products_of(self, depth: int) -> list[list[StageProduct]]:
         """Those of a stage, so many terms deep each, of which each list is under way at a time: registers that rows come to are free when
@@ -239,14 +308,22 @@ class MultiplyingRole:
         if product.scale is not None:
             early = b.named(Affine.of(part.low.name) % product.stretch)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
-        with b.loop("stretch", 0, turns, carried=[zero] * (product.tiling.blocks * (own + sums))) as (body, loop):
+        count = product.tiling.blocks * (own + sums)
+        of_bytes = product.a.packed is not None
+        ready, end = (self.first_rows(b, part), b.add(done, steps)) if of_bytes else ([], done)
+        with b.loop("stretch", 0, turns, carried=[*[zero] * count, *ready]) as (body, loop):
+            ready = loop.carried[count:]
             first = Affine.of(loop.variable.name) * product.stretch - early
             before = body.count(first)
-            count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
+            length = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
             scales = self.scales(region, body, part, first) if product.scale is not None else []
             if product.takes_turns:
                 self.group.await_turn(body)
-            sums_ = self.summed(body, body.add(done, before), count, loop.carried[accumulators:])
+            begin, begun = body.add(done, before), loop.carried[accumulators:count]
+            if of_bytes:
+                sums_, ready = self.summed_of_bytes(body, begin, length, end, begun, ready)
+            else:
+                sums_ = self.summed(body, begin, length, begun)
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [
                 body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])
@@ -255,7 +332,7 @@ class MultiplyingRole:
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
                 totals = [body.fma(sums_[block * sums], scale, total) for block, total in enumerate(totals)]
-            body.yield_(*totals, *sums_)
+            body.yield_(*totals, *sums_, *ready)
         return loop.results[:accumulators]
 
     def scales(self, region: TileRegion, b: Builder, part: RoundPart, first: Affine) -> list[Value]:

@@ -55,9 +55,9 @@ LAUNCH = 2300
 PRODUCTS, ROW, MEET, LINE, ASTRIDE = 0.0184, 0.24, 5, 0.8, 3
 """A row times a column, 128 bytes of each; a row, or column, of a step, beside its products; a further warpgroup; and each line of cache
 that is copied, where all processors copy: so many times as long, where it lies across two."""
-FETCHED, LOW, TURNED = 0.5, 1.0, 1.6
-"""A row of a step for each product that has it from registers; what tensor cores leave of a column, where blocks make it; and that it is
-turned."""
+FETCHED, UNPACKED, LOW, TURNED = 0.5, 1.0, 1.0, 1.6
+"""A row of a step for each product that has it from registers; that it is made of bytes; what tensor cores leave of a column, where blocks
+make it; and that it is turned."""
 SCALED, SCALED_COLUMN = 430, 0.7
 """Scales of a tile, and of a column, times sums: another warpgroup's products, where there is one, go on beside them."""
 HOT, HOT_ROW = 0.024, 0.1
@@ -82,7 +82,8 @@ class Tiling:
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
     stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
-    `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they turn columns."""
+    `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they turn columns; `unpacks`:
+    whether they make rows of bytes."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -98,6 +99,7 @@ class Tiling:
     sums: int = 1
     makes_low: bool = False
     turned: bool = False
+    unpacks: bool = False
 
     @property
     def warpgroups(self) -> int:
@@ -125,6 +127,8 @@ class Tiling:
         if self.makes_low:
             also = ", and turn them" if self.turned else ""
             yield f"blocks put aside what tensor cores leave of columns{also}"
+        if self.unpacks:
+            yield "rows are made of bytes in registers, while products before are under way"
         if self.cut:
             yield "the sums of the last round's tiles are cut in pieces for all blocks"
 
@@ -238,6 +242,8 @@ class ProductWork:
     """Whether they turn columns."""
     fetched: int = 0
     """Products that have rows from registers."""
+    packed: int = 1
+    """How many times as long rows are as what is copied of them."""
 
     @property
     def loaded(self) -> int:
@@ -259,7 +265,7 @@ def room(tiling: Tiling, work: ProductWork) -> int:
 
 def copied(tiling: Tiling, work: ProductWork) -> tuple[int, int]:
     """Rows, and columns, that a tile's blocks copy, of all operands: columns that memory is contiguous along come in whole boxes."""
-    return prod(tiling.rows) * work.operands[0], ceildiv(tiling.columns, work.across) * work.across * work.operands[1]
+    return prod(tiling.rows) * work.operands[0] // work.packed, ceildiv(tiling.columns, work.across) * work.across * work.operands[1]
 
 
 @frozen
@@ -305,7 +311,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(
             work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
-            sums=work.sums, makes_low=work.makes_low, turned=work.turned,
+            sums=work.sums, makes_low=work.makes_low, turned=work.turned, unpacks=work.packed > 1,
         )  # fmt: skip
         if room(tiling, work) < (PREPARED_STAGES if work.makes_low else LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
@@ -347,7 +353,7 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     products = rows * wide * PRODUCTS * work.sums * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
-    products += rows * work.fetched * FETCHED + columns * (work.makes_low * LOW + work.turned * TURNED)
+    products += rows * (work.fetched * FETCHED + (work.packed > 1) * UNPACKED) + columns * (work.makes_low * LOW + work.turned * TURNED)
     if work.scaled:
         half = products * work.scaled / 2
         products += max(0.0, SCALED + columns * SCALED_COLUMN - (half if tiling.groups > 1 else 0)) / work.scaled
