@@ -113,7 +113,7 @@ def test_what_no_tile_can_have_is_an_error_that_says_what_can() -> None:
         "tiles can be 128 by 256, 256 by 128, 128 by 128, 128 by 64, 64 by 128, 64 by 64, with steps of 64 terms"
     )
     assert refusal("@tile(m=20)", "f32", "sm_75") == (
-        "0503: `@tile(m=20)` can't be done on `sm_75`; sizes along `m` can be multiples of 16, 256 at most"
+        "0503: `@tile(m=20)` can't be done on `sm_75`; sizes along `m` can be multiples of 32, 512 at most"
     )
     assert refusal("@tile(n=24)", "bf16", "sm_90a").startswith("0503: no tile holds what the schedule's annotations say together; tiles can be")
 

@@ -492,7 +492,7 @@ class Slice:
         for digits in product(*map(range, self.registers.values())):
             places = {SIMD: Affine()} | {name: Affine((), digit) for name, digit in zip(self.registers, digits, strict=True)}
             within = self._within(places, b)
-            with nullcontext(b) if within is None else b.when(within) as into:
+            with b.at(load.span), nullcontext(b) if within is None else b.when(within) as into:
                 one = self.spread.inside(into, [axis for axis in (self.depth, self.own) if axis is not None])
                 one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
                 copy = AsyncCopy(

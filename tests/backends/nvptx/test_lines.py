@@ -75,7 +75,7 @@ def lines_of(text: str, pattern: str) -> set[int]:
     ("program", "pattern", "expected"),
     [
         (PRODUCT, r"\bfma\.rn\.f32", {6}),
-        (PRODUCT, r"\bld\.global", {6}),
+        (PRODUCT, r"\bcp\.async\.c[ag]", {6}),
         (PRODUCT, r"\bst\.global", {7}),
         (CHAIN, r"\babs\.f32", {6, 8}),
         (CHAIN, r"\bmax\.(NaN\.)?f32", {6}),
