@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, FenceAsync, SharedAlloc, Shuffle, SyncThreads
-from compiler.hir.hopper import WARPGROUP_KINDS, BarrierArrive, SetMaxRegisters, WarpgroupCommit, WarpgroupFence
+from compiler.hir.hopper import WARPGROUP_KINDS, BarrierArrive, BulkWait, SetMaxRegisters, WarpgroupCommit, WarpgroupFence
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile
@@ -127,7 +127,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
     def __init__(self, placing: BlockTiles, attention: AttentionField, queries: QueryTiles, region: TileRegion) -> None:
         super().__init__(placing, attention, queries, region)
         self.memory = AttentionMemory(region.builder, attention)
-        self.result_memory = self.memory.query
+        self.result_memory, self.waits = self.memory.query, self.memory.queries.stages == 1
 
     # ---- roles ----
 
@@ -266,8 +266,12 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             # what is found is given back by one thread, when the others have read it
             self.group.meet(body)
             self.tile_multiplied(body, inner, walk, group)
-            self.given_back(body, memory.queries, self.stage)
+            if self.waits:
+                self.given_back(body, memory.queries, self.stage)
             self.given_back(body, memory.found, memory.place(body, memory.found, body.get(self.round))[0])
+        if not self.waits:
+            with b.when(self.group.leader) as leading:
+                leading.emit(BulkWait(count=0, read=True))
 
     def tile_multiplied(self, b: Builder, inner: TileRegion, walk: Walk, group: Sequence[Target]) -> None:
         attention, memory, standing = self.attention, self.memory, self.group
@@ -291,6 +295,8 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             with b.loop("first", 0, end.name, carried=state) as (body, first):
                 body.yield_(*self.first_step(body, inner, walk, first.variable, first.carried))
             state = first.results
+        if not self.waits:
+            self.given_back_before(b)
         carried = [*state, output]
         for low, high, compared in self.stretches(b, walk):
             for end in self.ways(b, inner, high, low, begins):
@@ -307,6 +313,13 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         (output,) = last.results
         maximum, *others = totals
         self.followed(group, inner, walk, [maximum, *(over_lanes(b, "add", total) for total in others)], output, Affine())
+
+    def given_back_before(self, b: Builder) -> None:
+        """The stage of the queries before, from which copies have read results while this tile began."""
+        round, unit = b.get(self.round), b.const(1, "index")
+        with b.when(b.op("and", self.group.leader, b.op("gt", round, b.const(0, "index")))) as freeing:
+            freeing.emit(BulkWait(count=0, read=True))
+            self.memory.queries.free(freeing, self.memory.place(freeing, self.memory.queries, freeing.sub(round, unit))[0])
 
     def ways(self, b: Builder, region: TileRegion, end: Value, begin: Value, begins: Value | None) -> Iterator[Value]:
         """Where turns end: if scores begin with their slope, and if it is added to them."""

@@ -58,6 +58,9 @@ class WarpgroupWalk(WalkingBlock):
     result_memory: BoxedTiles
     """Tiles of rows as wide as results, which go out through them."""
 
+    waits = True
+    """Whether results have been read from there when they are stored; else that is waited for later."""
+
     def load(self, b: Builder, tiles: BoxedTiles, region: TileRegion, rows: str, start: Affine, stage: Affine, barrier: Value) -> None:
         """The copies of a tile whose rows begin at a place: whole rows."""
         inner = region.inside(b, ())
@@ -110,5 +113,6 @@ class WarpgroupWalk(WalkingBlock):
                 there = tuple(self.placing.form(form, inside) for form in store.index)
                 leading.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
             leading.emit(BulkCommit())
-            leading.emit(BulkWait(count=0, read=True))
+            if self.waits:
+                leading.emit(BulkWait(count=0, read=True))
         return True
