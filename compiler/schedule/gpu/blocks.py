@@ -208,7 +208,7 @@ class _Scheduling:
             shape = None
             if not bounded and _fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
                 shape = row_shape(nest, spreads, self.facts, self.known)
-            if shape is not None and (staged := staged_rows(nest, spreads, shape)) is not None:
+            if shape is not None and (staged := staged_rows(nest, spreads, shape, self.known)) is not None:
                 shape, self.staged[nest.outer] = staged
             if shape is not None:
                 self.shapes[nest.outer] = shape

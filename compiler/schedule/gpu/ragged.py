@@ -98,7 +98,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
-    found = any(map(looks_up, spreads))
+    found = any(map(looked_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident, across=True)
@@ -133,11 +133,11 @@ def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     )
 
 
-def looks_up(loop: For) -> bool:
-    """Whether it reads where other elements say."""
+def looked_up(loop: For) -> list[Load]:
+    """What it reads where other elements say."""
     ops = [op for op in loop.walk() if op is not loop]
     names = depending([op.result for op in ops if isinstance(op, Load)], ops)
-    return any(isinstance(op, Load) and not names.isdisjoint(op.symbols) for op in ops)
+    return [op for op in ops if isinstance(op, Load) and not names.isdisjoint(op.symbols)]
 
 
 def _is_across(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, known: Facts) -> bool:
