@@ -35,9 +35,9 @@ THREADS = 128
 """Of a block, each with a row."""
 
 TABLES = 128 << 10
-"""Bytes of what is looked up, at most: the first cache has them, so that instructions take the time, of which lanes without an element waste
-many. On an H200 rows of 9 to 14 became 1.5 to 1.8 times as fast with tables of up to 40 KB, and rows of 16 and 3 with neighbouring columns
-in tables of 8 and 32 MB 0.76 and 0.65 times."""
+"""Bytes of what is looked up, at most: the first cache has them, so that instructions take the time, of which lanes without an element
+waste many. On an H200 rows of 9 to 14 became 1.5 to 1.8 times as fast with tables of up to 40 KB, and rows of 16 and 3 with neighbouring
+columns in tables of 8 and 32 MB 0.76 and 0.65 times."""
 
 BYTES = 16384
 """Of shared memory that a block has, at most."""
