@@ -22,8 +22,9 @@ from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.register_walk import MOST_AHEAD, STAGE_BYTES, STAGES, RegisterDistributing, RegisterWindow, are_copied
-from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, reused_terms
+from compiler.schedule.gpu.register_walk import MOST_AHEAD, STAGE_BYTES, STAGES, RegisterDistributing
+from compiler.schedule.gpu.register_window import RegisterWindow
+from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
 from compiler.schedule.gpu.taking_part import bounds_of

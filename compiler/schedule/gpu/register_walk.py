@@ -19,15 +19,13 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of, is_float
-from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.gpu.reuse import ReusedTerms, axes_of, behind
+from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, behind, loads_of
 from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.whole_results import skipped
-from compiler.schedule.gpu.windows import WindowProduct, added_again
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
@@ -42,18 +40,6 @@ STAGES, STAGE_BYTES = 2, 40 << 10
 """Slices in shared memory, one of which is walked through while the others come, and the bytes that all of them may have."""
 WRITTEN_OUT = 4
 """Terms of which a loop's turn consists; four times as many where a thread has no elements of the next slice in registers."""
-
-
-def are_copied(terms: ReusedTerms, machine: GpuMachine) -> bool:
-    """Whether copies can bring the elements of slices beside the computation: nothing is computed of them before, and they are as wide as
-    what copies take."""
-    plain = all(isinstance(value.source, Load) and not value.source.pad for value in terms.shared)
-    sizes = {bytes_of(dtype_of(value)) for value in terms.shared}
-    return plain and terms.columns is not None and machine.has(Feature.ASYNC_COPIES) and sizes <= {4, 8}
-
-
-def loads_of(terms: ReusedTerms) -> list[Load]:
-    return [value.source for value in terms.shared if isinstance(value.source, Load)]
 
 
 class RegisterDistributing(Distributing):
@@ -376,34 +362,6 @@ class RegisterDistributing(Distributing):
             return super().combine_digits(target, accumulators, region)
         dims = sorted({self.table[axis].dim for axis in target.over if self.table[axis].threads > 1})
         return combine_over_threads(self, target, accumulators, dims, region.builder)
-
-
-class RegisterWindow(RegisterDistributing):
-    """The same of a window with a border."""
-
-    def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table, processors: int) -> None:
-        super().__init__(window.field, terms, table, processors)
-        self.window = window
-
-    def terms_between(self, target: Reduce | Contract) -> Sequence[Affine]:
-        return self.window.bounds or super().terms_between(target)
-
-    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
-        if self.window.exact is None:
-            super().in_block(group, region, ragged)
-            return
-        own = [plan.axis for plan in self.table.plans if plan.place == "block"]
-        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
-
-        def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
-            one = region.inside(b, own)
-            one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
-            one.narrow.update({axis: AxisPlan(axis, "block") for axis in own})
-            return one
-
-        first = region.inside(region.builder, own)
-        self.produce(group, first, {})
-        added_again(self, self.window, group, first, element)
 
 
 class Slice:

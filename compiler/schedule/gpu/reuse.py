@@ -9,6 +9,8 @@ from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Una
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 
@@ -150,3 +152,15 @@ def _slots(value: Value) -> int:
             return 1
         case _:
             return 1
+
+
+def are_copied(terms: ReusedTerms, machine: GpuMachine) -> bool:
+    """Whether copies can bring the elements of slices beside the computation: nothing is computed of them before, and they are as wide as
+    what copies take."""
+    plain = all(isinstance(value.source, Load) and not value.source.pad for value in terms.shared)
+    sizes = {bytes_of(dtype_of(value)) for value in terms.shared}
+    return plain and terms.columns is not None and machine.has(Feature.ASYNC_COPIES) and sizes <= {4, 8}
+
+
+def loads_of(terms: ReusedTerms) -> list[Load]:
+    return [value.source for value in terms.shared if isinstance(value.source, Load)]
