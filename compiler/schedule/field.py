@@ -259,10 +259,10 @@ def _choose_vector(
     allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and _is_free(field, a, tiles)]
     full = machine.lanes(facts.widest)
 
-    def rank(axis: str) -> tuple[bool, int, bool]:
+    def rank(axis: str) -> tuple[int, int, bool]:
         # a window's few elements fill no vector
-        fills = _lanes(field, axis, full) == full and axis not in facts.windows
-        return votes[axis] > 0 and fills, votes[axis], axis in facts.common
+        filled = _lanes(field, axis, full) if votes[axis] > 0 and axis not in facts.windows else 0
+        return filled, votes[axis], axis in facts.common
 
     best = max(allowed, key=rank, default=None)
     if _turn_squares(field, facts, machine, tiles, reasons) or _turn_results(field, facts, full, tiles, reasons):
