@@ -12,7 +12,7 @@ from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import DTYPES, FLOATS, Tile, bytes_of
+from compiler.hir.types import FLOATS, Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
@@ -159,7 +159,8 @@ def _computed_dtype(field: HirFunction) -> str:
     numbers of tiles, not in every lane. Floats that are only moved are so many bits."""
     widest = "i8"
     if all(isinstance(op, Load | Store) for op in field.body.body):
-        return max((f"i{8 * bytes_of(mem_of(op.mem).dtype)}" for op in field.body.body if isinstance(op, Store)), key=DTYPES.__getitem__, default="i8")
+        sizes = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store)]
+        return f"i{8 * max(sizes, default=1)}"
     found = [op for op in field.body.body if isinstance(op, Reduce) and searches(op)]
     joined = [op for op in field.body.body if isinstance(op, Combine) and any(op_.results[1] in op.operand_values for op_ in found)]
     places = {value for op in found for value in (op.values[1], op.results[1])} | {op.results[1] for op in joined}

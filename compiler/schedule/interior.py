@@ -54,6 +54,21 @@ def least_of(form: Affine, extents: Mapping[str, Affine]) -> Affine | None:
     return least
 
 
+def possible_elements(
+    forms: Iterable[Affine], axis: str, extents: Mapping[str, Affine], start: Value, count: Value, b: Builder
+) -> tuple[Affine, Affine]:
+    """Among `count` elements of an axis from `start` on, numbered from 0, the first that may lie where no form is negative, and the one
+    behind the last. Variables in `extents` run from 0 to below these."""
+    low, high = b.const(0, "index"), count
+    for form in forms:
+        step, negated = form.coefficient(axis), least_of(-form.without(axis), extents)
+        if negated is not None and step > 0:
+            low = b.op("max", low, b.index(negated.ceildiv(step) - start.name))
+        elif negated is not None and step < 0:
+            high = b.op("min", high, b.index((-negated).floordiv(-step) + 1 - start.name))
+    return Affine.of(low.name), Affine.of(b.op("max", low, high).name)
+
+
 def all_hold(forms: Iterable[Affine], b: Builder) -> Value:
     """Whether no form is negative."""
     result: Value | None = None

@@ -13,7 +13,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.few_columns import LEAST_DEPTH, PlacingFewColumns
-from compiler.schedule.interior import all_hold, bounds_of, least_of
+from compiler.schedule.interior import all_hold, bounds_of, least_of, possible_elements
 from compiler.schedule.packed import TURNED, Packing, Side
 from compiler.schedule.padded_windows import PlacingWindows
 from compiler.schedule.region import Target, TileRegion
@@ -284,15 +284,15 @@ class PlacingPacked(PlacingFewColumns):
 
     def pack(self, side: Side, behind: Value, region: TileRegion, block: TermBlock) -> None:
         """Copies a block of an operand to its panels, up to that with the number `behind`."""
-        plan = self.square(side)
-        terms, start = Affine.of(block.count.name), block.start
+        plan, start = self.square(side), block.start
         extents = [region.builder.count(self.field.axes[axis]) for axis in self.product.k]
         places = region.builder.digits(start, extents[1:])
         with region.builder.loop("panel", self.before[side], behind.name, place="thread") as (body, loop):
             for inner, masked in self.at_panels({side: loop.variable}, region.inside(body, ()), side.axes):
                 for place in self.by_guard(side, inner):
-                    whole, every = terms.floordiv(plan.tile), terms.ceildiv(plan.tile)
-                    for low, high in [(Affine(), every)] if masked or plan.tile == 1 else [(Affine(), whole), (whole, every)]:
+                    first, behind_last = self.possible_terms(side, loop.variable, block, place)
+                    begin, whole, every = first.floordiv(plan.tile), behind_last.floordiv(plan.tile), behind_last.ceildiv(plan.tile)
+                    for low, high in [(begin, every)] if masked or plan.tile == 1 else [(begin, whole), (whole, every)]:
                         carried = places if len(places) > 1 else []
                         with place.builder.loop(self.summed, low, high, carried=carried) as (copying, term):
                             at_term = place.inside(copying, self.product.k)
@@ -307,6 +307,16 @@ class PlacingPacked(PlacingFewColumns):
                             copying.store(self.work, value, self.element(side, loop.variable, *parts))
                             if carried:
                                 copying.yield_(*self.next_digits(term.carried, extents, copying))
+
+    def possible_terms(self, side: Side, panel: Value, block: TermBlock, region: TileRegion) -> tuple[Affine, Affine]:
+        """The first term of a block that a panel may have as its guard says, and the term behind the last one."""
+        guard, (summed, *others) = self.product.guard, self.product.k
+        if guard is None or others or side is self.packing.filters:
+            return Affine(), Affine.of(block.count.name)
+        inner = self.inside_panels({side: panel}, region, side.axes)
+        extents = {name: extent for axis in side.axes for name, extent in self.variables_of(self.table[axis], inner)}
+        forms = [self.form(form.without(summed), inner) + Affine.of(summed) * form.coefficient(summed) for form in bounds_of(guard) or ()]
+        return possible_elements(forms, summed, extents, block.start, block.count, region.builder)
 
     def by_guard(self, side: Side, region: TileRegion) -> Iterator[TileRegion]:
         """The bodies of a branch: where all products of a panel are terms, and where some aren't; the region itself if all always are."""
@@ -447,7 +457,8 @@ class PlacingPacked(PlacingFewColumns):
         (nothing,) = identity_of(product.monoid, [product.dtype])
         # a tile of one vector has two sums by turns: its few additions would wait for one another
         parts = 2 if product.sums and self.width(self.packing.columns).registers == 1 else 1
-        sums = self.add_terms(stand, [b.const(nothing, type)] * parts, block, Affine(), Affine.of(block.count.name), region)
+        (terms,) = (self.possible_terms(side, panel, block, region) for side, panel in stand.items() if side is not self.packing.filters)
+        sums = self.add_terms(stand, [b.const(nothing, type)] * parts, block, *terms, region)
         total = sums[0] if parts == 1 else b.op(product.monoid, *sums, flags=self.flags)
         with b.branch(block.first, [type]) as (then, otherwise, chosen):
             then.yield_(total)

@@ -60,6 +60,16 @@ def test_products_of_triangles(size: int, bounds: str, device: str) -> None:
     np.testing.assert_allclose(program(bounds, device).f(a, b), expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("bounds", ["0..i + 1", "i + 1..K", "0..min(i, j) + 1"])
+def test_terms_of_a_triangle_end_in_any_block_of_the_sum(bounds: str) -> None:
+    n, m, size = 700, 24, 1400
+    a, b = floats(n, size), floats(size, m)
+    expected = np.stack([np.where(taking_part(bounds, n, m, size)[:, j], a, 0.0).astype(np.float64) @ b[:, j] for j in range(m)], axis=1)
+    one, two = (np.asarray(program(bounds, "cpu", threads=threads).f(a, b)) for threads in (1, 2))
+    np.testing.assert_allclose(one, expected, rtol=1e-5, atol=1e-3)
+    np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bounds", ["i..j + 1", "0..i + 1"])
 def test_products_of_triangles_with_large_tiles(bounds: str, device: str) -> None:
