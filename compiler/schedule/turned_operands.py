@@ -10,12 +10,12 @@ from functools import reduce
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Cast, Contract, Reduce, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import Form, HirFunction
-from compiler.hir.types import Mem, bytes_of
+from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.combination import PairReduction, combination
 from compiler.schedule.field import CACHE_LINE, table_for
@@ -102,13 +102,13 @@ def turned_operands(plain: HirFunction, field: HirFunction, table: Table, machin
 
 
 def _operand(field: HirFunction, product: PairReduction, value: Value, own: Sequence[str], others: Sequence[str]) -> TurnedOperand | None:
-    load = value.source
+    load = value.source.value.source if isinstance(value.source, Cast) else value.source
     if not isinstance(load, Load) or load.where is not None or load.mem not in field.parameters or not others:
         return None
     mem, alone = mem_of(load.mem), {form: dim for dim, form in enumerate(load.index)}
     axis = next((name for name in own if Affine.of(name) in alone), None)
     summed = alone.get(Affine.of(product.k[0]))
-    if axis is None or summed is None or not mem.readonly or mem.dtype != dtype_of(product.result):
+    if axis is None or summed is None or not mem.readonly or is_float(mem.dtype) != is_float(dtype_of(product.result)):
         return None
     return TurnedOperand(product, load.mem, alone[Affine.of(axis)], summed, axis)
 
@@ -174,7 +174,8 @@ class PlacingTurned(Placing):
         source, target = copying.parameter("source", mem), copying.parameter("target", copied.type)
         store = copying.body.store(target, copying.body.load(source, index), index)
         field = copying.finish()
-        placing = Placing(field, table_for(field, self.turned.machine))
+        table = table_for(field, self.turned.machine)
+        placing = Placing(field, evolve(table, plans=[evolve(plan, simd=f"{SIMD}_{plan.lanes}") for plan in table.plans]))
         self.out.function.axes.update(placing.out.function.axes)
         self.out._taken.update(placing.out.function.axes)
         placing.out = self.out
