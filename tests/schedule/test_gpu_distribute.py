@@ -15,8 +15,9 @@ from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
 from compiler.schedule.gpu import distribute as distributing
+from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.choose import launches_for
-from compiler.schedule.gpu.distribute import distribute, field_launches
+from compiler.schedule.gpu.distribute import distribute
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.fields import EXAMPLES, Example

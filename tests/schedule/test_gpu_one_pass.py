@@ -12,7 +12,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import passes, rows, tables
-from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.tables import block_table

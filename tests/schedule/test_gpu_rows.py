@@ -15,7 +15,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import rows
-from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.rows import row_lengths, single_lengths
 from compiler.schedule.gpu.tables import block_table

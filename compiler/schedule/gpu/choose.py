@@ -16,6 +16,7 @@ from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_c
 from compiler.schedule.gpu.attention.launch import AttentionLaunch
 from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups
 from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, attention_on_warps
+from compiler.schedule.gpu.block_launches import field_launches, launches_of_blocks
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.cutting import one_after_the_other
@@ -24,7 +25,6 @@ from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import lanes_of
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
-from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.few_rows import few_rows
 from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks

@@ -3,9 +3,7 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 
 * a reduction is combined over the threads along its axes too (`combine.py`);
 * a store that doesn't vary along a dimension of the block is done by one thread of that dimension;
-* a reduction that nothing stands around is cut in chunks, a block each, and a last block joins them.
-
-Each loop of place "block" at the top becomes a launch."""
+* a reduction that nothing stands around is cut in chunks, a block each, and a last block joins them."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -14,12 +12,11 @@ from typing import Any
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
-from compiler.hir.module import HirFunction, LaunchBounds
+from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
@@ -32,9 +29,7 @@ from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, ti
 from compiler.schedule.gpu.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.gpu.unread import needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
-from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
-from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
 
@@ -434,42 +429,6 @@ class Distributing(BlockTiles):
 def _in_turn(loop: TileLoop, place: Affine) -> Affine:
     """The first turn of the loop at a place, or behind it: turns keep their distance from the first one."""
     return place if loop.step == 1 or place == loop.low else loop.low + (place - loop.low).ceildiv(loop.step) * loop.step
-
-
-def field_launches(field: HirFunction, table: Table) -> Launches:
-    """The launches of a field on blocks of threads: one for each loop over blocks, and one thread for what stands between. Raises
-    `NotPlaceable`."""
-    return launches_of_blocks(distribute(field, table))
-
-
-def launches_of_blocks(function: HirFunction) -> Launches:
-    around = stages_of(function, lambda op: isinstance(op, For) and op.place == "block")
-    zeros = frozenset(position for position, op in enumerate(around.shared) if op.zeros)
-    stages = tuple(_launch(around, group, number) for number, group in enumerate(around.groups))
-    return Launches(stages, tuple(around.memories), zeros=zeros)
-
-
-def _launch(around: Around, group: Group, number: int) -> Launch:
-    loop = group.loop
-    threads = loop.mark("threads") if loop is not None else 1
-    assert isinstance(threads, int)
-    start = Start(around, str(number), (threads, 1, 1))
-    b = start.out.body
-    start.take(group, b)
-    if loop is None:
-        start.copy.all(group.body, b)
-    else:
-        start.values[loop.variable] = b.index(Affine.of(start.number.name), loop.variable.name)
-        start.copy.all(loop.body.body, b)
-    start.give(group, b)
-    launch = start.finish((Affine((), 1) if loop is None else loop.high,), 1)
-    info, resident = launch.function.kernel_info, loop.mark("resident") if loop is not None else None
-    if info is not None and isinstance(resident, int):
-        launch.function.kernel_info = info = evolve(info, launch_bounds=LaunchBounds(threads, resident))
-    cluster = loop.mark("cluster") if loop is not None else None
-    if info is not None and isinstance(cluster, int):
-        launch.function.kernel_info = evolve(info, cluster=(cluster, 1, 1))
-    return launch
 
 
 class _Blocks:

@@ -10,7 +10,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
+from compiler.schedule.gpu.block_launches import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two

@@ -15,7 +15,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
-from compiler.schedule.gpu.distribute import launches_of_blocks
+from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.last_block import join_nanoseconds

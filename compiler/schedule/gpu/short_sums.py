@@ -13,7 +13,8 @@ from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
+from compiler.schedule.gpu.block_launches import launches_of_blocks
+from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.rows import is_chain

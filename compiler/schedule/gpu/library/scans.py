@@ -24,7 +24,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.field import axes_contiguous
-from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
+from compiler.schedule.gpu.block_launches import launches_of_blocks
+from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.library.block_scan import Joining
