@@ -172,10 +172,8 @@ def f(a: tensor[I, T, {dtype}], b: tensor[I, T, {dtype}], c: tensor[I, {dtype}])
 """
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize(("lines", "steps"), [(0, 40), (3, 0), (1, 31), (130, 67), (5, 96), (129, 33)])
-def test_lines_along_memory_go_through_shared_memory(lines: int, steps: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Scheduling, "threads_for", lambda scheduling, nest: 128)
+def lines_along(lines: int, steps: int, dtype: str) -> tuple[Array, Array, Array, Array]:
+    """What `ALONG` is given for lines of so many steps, and what comes out."""
     numpy = np.dtype(dtype.replace("f", "float"))
     a, b = (_RANDOM.uniform(-1, 1, (lines, steps)).astype(numpy) for _ in range(2))
     c = _RANDOM.uniform(-1, 1, lines).astype(numpy)
@@ -183,6 +181,14 @@ def test_lines_along_memory_go_through_shared_memory(lines: int, steps: int, dty
     for t in range(steps):
         state = a[:, t] * state + b[:, t]
         expected[:, t] = 2 * state
+    return a, b, c, expected
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(("lines", "steps"), [(0, 40), (3, 0), (1, 31), (130, 67), (5, 96), (129, 33)])
+def test_lines_along_memory_go_through_shared_memory(lines: int, steps: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Scheduling, "threads_for", lambda scheduling, nest: 128)
+    a, b, c, expected = lines_along(lines, steps, dtype)
     program = zynml.compile(ALONG.format(dtype=dtype), device="emulator:sm_90a", sanitize=True)
     np.testing.assert_allclose(program.f(a, b, c), expected, rtol=1e-5, atol=1e-5)
 
@@ -200,13 +206,7 @@ def test_many_lines_along_memory_go_through_shared_memory(target: str, lines: in
 @pytest.mark.parametrize("text", [ALONG, ALONG.replace("I, T, {dtype}", "T, I, {dtype}").replace("[i, t]", "[t, i]")], ids=["along", "across"])
 def test_few_lines_have_helpers(text: str, lines: int, steps: int, dtype: str) -> None:
     """Parts that end where lines do, or before; blocks with fewer lines than they could have."""
-    numpy = np.dtype(dtype.replace("f", "float"))
-    a, b = (_RANDOM.uniform(-1, 1, (lines, steps)).astype(numpy) for _ in range(2))
-    c = _RANDOM.uniform(-1, 1, lines).astype(numpy)
-    state, expected = c.astype(np.float64), np.zeros((lines, steps))
-    for t in range(steps):
-        state = a[:, t] * state + b[:, t]
-        expected[:, t] = 2 * state
+    a, b, c, expected = lines_along(lines, steps, dtype)
     if text is not ALONG:
         a, b, expected = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), expected.T
     program = zynml.compile(text.format(dtype=dtype), device="emulator:sm_90a", sanitize=True)
