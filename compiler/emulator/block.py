@@ -8,11 +8,11 @@ import numpy as np
 from attrs import Factory
 
 from compiler.emulator import arrays, findings
-from compiler.emulator.clocks import Dims, Seen, ThreadClock, TimedAccess, engine_clock
+from compiler.emulator.clocks import Dims, Seen, ThreadClock, engine_clock, meet_block
 from compiler.emulator.fault import fault
 from compiler.emulator.findings import ThreadFindings
 from compiler.emulator.hopper import BulkStores, Engines
-from compiler.emulator.shared import SharedWatch
+from compiler.emulator.screen import Elements, Order, Screened, Unsure
 from compiler.emulator.watch import Shadow, Watched
 from compiler.hir.gpu import DynamicShared, SharedAlloc
 from compiler.hir.instruction import Instruction
@@ -46,21 +46,20 @@ class SegmentedKernel:
 @define(eq=False)
 class EmulatedLaunch:
     """One launch while it runs: `lanes` of a warp, what it is told to find, and who touched its global memory. `apart`: each warp runs for
-    itself. `watching`: global memory,
-    dynamic shared memory, tiles and accesses outside are watched too, and all that is found is collected (`--sanitize`). `exact`: clocks
-    say who has met whom at any time; else only barriers of whole blocks order threads."""
+    itself. `watching`: global memory, dynamic shared memory, tiles and accesses outside are watched too, and all that is found is collected
+    (`--sanitize`). `order`: this is a first look, which is told everything at once; without it clocks say who has met whom."""
 
     findings: ThreadFindings
     lanes: int = 32
     apart: bool = False
-    exact: bool = True
+    order: Order | None = None
     watching: bool = False
-    memories: dict[int, Watched] = Factory(dict)
+    memories: dict[int, Watched | Screened] = Factory(dict)
     """Watched memories by the identity of their arrays."""
     engines: int = 0
     """How many clocks of copies and products there are."""
 
-    def watched(self, array: Array) -> Watched:
+    def watched(self, array: Array) -> Watched | Screened:
         """Who watches a memory that a function is given; memory of a thread alone is watched by nobody that tells."""
         watched = self.memories.get(id(array))
         return watched if watched is not None else Watched(Shadow("", False, ThreadFindings(collecting=True)), array.shape)
@@ -68,7 +67,7 @@ class EmulatedLaunch:
     def filled(self, array: Array) -> None:
         """Something writes to a memory whose elements are not followed."""
         if id(array) in self.memories:
-            self.memories[id(array)].shadow.filled = None
+            self.memories[id(array)].fill()
 
 
 @define(eq=False)
@@ -188,12 +187,6 @@ class LateCopy:
     numbers: Array
     group: Array
     land: Callable[[Array], None]
-    under_way: dict[int, TimedAccess]
-
-    def arrive(self, number: int) -> None:
-        """A thread's copy has landed."""
-        if number in self.under_way:
-            self.under_way[number].arrive()
 
 
 @define(eq=False)
@@ -211,12 +204,11 @@ class ThreadBlock:
     first: int
     groups: list[Lanes] = Factory(list)
     allocated: dict[int, tuple[SharedAlloc, Array]] = Factory(dict)
-    views: dict[tuple[int, int], tuple[Array, Watched]] = Factory(dict)
+    views: dict[tuple[int, int], Array] = Factory(dict)
     dynamic: Array | None = None
-    bytes_seen: Shadow | None = None
+    bytes_seen: Shadow | Elements | None = None
     log: list[tuple[Array, Callable[[int], None]]] = Factory(list)
     """What threads did since they were last told of: for each, what to tell of the n-th of some threads."""
-    shared_watches: list[SharedWatch] = Factory(list)
     copies: list[LateCopy] = Factory(list)
     arrived: dict[int, list[Seen]] = Factory(dict)
     """By barrier, what those threads had done that were counted there and went on."""
@@ -260,7 +252,10 @@ class ThreadBlock:
     # ---- what is told ----
 
     def later(self, numbers: Array, tell: Callable[[int], None]) -> None:
-        """Something that is told when all that runs has come to where it waits: one thread after the other."""
+        """Something that is told when all that runs has come to where it waits: one thread after the other. A first look leaves it to those
+        who have clocks."""
+        if self.run.order is not None:
+            raise Unsure
         self.log.append((numbers, tell))
 
     def tell(self) -> None:
@@ -274,16 +269,12 @@ class ThreadBlock:
             for tell, lane in by_thread[number]:
                 tell(lane)
 
-    def settle(self) -> None:
-        """At a barrier of the block, or at its end, where no clocks run: what threads did is told only where they have met."""
-        if any(watch.met for watch in self.shared_watches):
-            self._clocks = None
-            for watch in self.shared_watches:
-                watch.begin()
-            self.tell()
-        self.log.clear()
-        for watch in self.shared_watches:
-            watch.end()
+    def meet(self) -> None:
+        """A barrier of all threads."""
+        if self.run.order is not None:
+            self.run.order.meet()
+        else:
+            meet_block(self.clocks)
 
     # ---- shared memory ----
 
@@ -291,13 +282,16 @@ class ThreadBlock:
         """The memory of an allocation."""
         if id(op) not in self.allocated:
             array = arrays.new_memory(op.type.dtype, dims)
-            watched = Watched(Shadow(op.result.name, True, self.run.findings, set()), dims)
             self.allocated[id(op)] = op, array
-            self.run.memories[id(array)] = watched
-            if not self.run.exact:
-                self.shared_watches.append(SharedWatch(array, watched.shadow))
-                watched.quick = self.shared_watches[-1]
+            self.run.memories[id(array)] = self._watch(op.result.name, dims)
         return self.allocated[id(op)][1]
+
+    def _watch(self, name: str, dims: tuple[int, ...]) -> Watched | Screened:
+        """Who watches a memory that holds nothing yet."""
+        blank = np.zeros(dims, np.bool_)
+        if self.run.order is not None:
+            return Screened(Elements(self.run.order, blank.size, blank.reshape(-1), True), dims)
+        return Watched(Shadow(name, True, self.run.findings, blank), dims)
 
     def all_dynamic(self) -> Array:
         if self.dynamic is None:
@@ -317,15 +311,20 @@ class ThreadBlock:
         if key not in self.views:
             view, width = self.dynamic_view(op, offset, dims), bytes_of(op.type.dtype)
             if self.bytes_seen is None:
-                self.bytes_seen = Shadow(op.result.name, True, self.run.findings, set(), lambda byte: (byte,))
+                blank = np.zeros(self.shared_bytes, np.bool_)
+                if self.run.order is not None:
+                    self.bytes_seen = Elements(self.run.order, self.shared_bytes, blank, True)
+                else:
+                    self.bytes_seen = Shadow(op.result.name, True, self.run.findings, blank, lambda byte: (byte,))
 
             def cells(index: tuple[int, ...]) -> tuple[int, ...]:
                 start = offset + width * int(np.ravel_multi_index(index, dims))
                 return tuple(range(start, start + width))
 
-            self.views[key] = (view, Watched(self.bytes_seen, dims, cells))
-            self.run.memories[id(view)] = self.views[key][1]
-        return self.views[key][0]
+            seen = self.bytes_seen
+            self.views[key] = view
+            self.run.memories[id(view)] = Screened(seen, dims, offset, width) if isinstance(seen, Elements) else Watched(seen, dims, cells)
+        return self.views[key]
 
     def twin(self, memory: Array, other: "ThreadBlock") -> Array:
         """The same shared memory of another block of the cluster."""
@@ -341,9 +340,9 @@ class ThreadBlock:
 
     # ---- asynchronous copies ----
 
-    def copy(self, numbers: Array, land: Callable[[Array], None], under_way: dict[int, TimedAccess]) -> None:
+    def copy(self, numbers: Array, land: Callable[[Array], None]) -> None:
         """Copies that happen as late as the waits allow."""
-        self.copies.append(LateCopy(numbers, self.committed[numbers], land, under_way))
+        self.copies.append(LateCopy(numbers, self.committed[numbers], land))
 
     def commit(self, numbers: Array) -> None:
         self.committed[numbers] += 1
@@ -356,17 +355,11 @@ class ThreadBlock:
         for copy in self.copies:
             landing = waiting[copy.numbers] & (copy.group < self.committed[copy.numbers] - count)  # not those that have landed
             if landing.any():
-                self._land(copy, landing)
+                copy.land(landing)
                 copy.group[landing] = _LANDED
             if (copy.group != _LANDED).any():
                 rest.append(copy)
         self.copies = rest
-
-    def _land(self, copy: LateCopy, landing: Array) -> None:
-        copy.land(landing)
-        if self.run.watching:
-            landed = copy.numbers[landing].tolist()
-            self.later(copy.numbers[landing], lambda lane: copy.arrive(landed[lane]))
 
     def close(self) -> None:
         """The end of its threads: what was never waited for lands, and its shared memory is gone."""
@@ -379,9 +372,6 @@ class ThreadBlock:
                     self.run.findings.add(findings.unread_store(store.op, self.clocks[number]))
             state.stores.commit()
             state.stores.wait(0)
-        if self.run.exact:
-            self.tell()
-        else:
-            self.settle()
-        for array in (*(array for _, array in self.allocated.values()), *(view for view, _ in self.views.values())):
-            self.run.memories.pop(id(array)).shadow.close()
+        self.tell()
+        for array in (*(array for _, array in self.allocated.values()), *self.views.values()):
+            self.run.memories.pop(id(array)).close()

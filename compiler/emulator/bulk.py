@@ -11,6 +11,7 @@ from compiler.emulator.clocks import Seen, ThreadClock, TimedAccess, joined
 from compiler.emulator.fault import unsupported
 from compiler.emulator.findings import early_barrier
 from compiler.emulator.hopper import CountingBarrier, LateStore, wrong
+from compiler.emulator.watch import Watched
 from compiler.hir.hopper import BarrierArrive, BarrierExpect, BulkLoad, BulkStore
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import mem_of
@@ -198,7 +199,7 @@ def _begin_copy(
     """A copy to shared memory begins; where that is watched, its access, when it has been told."""
     under_way: list[TimedAccess] = []
     watched = block.run.memories.get(id(memory))
-    if not block.run.watching or watched is None:
+    if not block.run.watching or not isinstance(watched, Watched):
         block.run.filled(memory)
         return under_way
 
@@ -242,7 +243,7 @@ def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, shared_index
 
     def tell(_: int) -> None:
         block.engines.require_fenced(op, shared, elements, block.run.findings)
-        if block.run.watching and watched is not None:
+        if block.run.watching and isinstance(watched, Watched):
             store.engine = block.engine([block.clocks[thread]])
             watched.read(indices_of(shared, box), op, store.engine)
 

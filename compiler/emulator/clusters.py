@@ -10,6 +10,7 @@ from compiler.emulator.bulk import each_lane
 from compiler.emulator.clocks import meet_blocks
 from compiler.emulator.fault import ThreadFinding
 from compiler.emulator.findings import outside
+from compiler.emulator.watch import Watched
 from compiler.hir.gpu import ClusterStore, ClusterSync
 from compiler.hir.text import print_instruction
 
@@ -35,7 +36,9 @@ def _store(op: ClusterStore, block: ThreadBlock, thread: int, memory: Array, ind
         if not met:
             message = f"`{print_instruction(op)}`: nobody knows that block {rank} of the cluster has begun"
             findings.add(ThreadFinding("0412", message, op, hint="let the blocks meet (`cluster_sync`) before one writes to another"))
-        block.run.memories[id(there)].write(index, op, block.clocks[thread], value)
+        watched = block.run.memories[id(there)]
+        assert isinstance(watched, Watched), "clusters have clocks"
+        watched.write(index, op, block.clocks[thread], value)
 
     block.later(np.array([thread]), tell)
     there[index] = value

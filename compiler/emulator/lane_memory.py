@@ -72,7 +72,7 @@ def _require_inside(memory: Array, index: Index, wanted: Array) -> None:
 
 def async_copy(op: AsyncCopy, lanes: Lanes, to: Array, to_index: Index, source: Array, source_index: Index, count: int, where: Any) -> None:
     """Copies on their way to a memory whose elements are not followed."""
-    lanes.block.copy(lanes.numbers, late_copies(len(lanes), to, to_index, source, source_index, count, where), {})
+    lanes.block.copy(lanes.numbers, late_copies(len(lanes), to, to_index, source, source_index, count, where))
     lanes.block.run.filled(to)
 
 

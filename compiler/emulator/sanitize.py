@@ -11,6 +11,7 @@ from compiler.emulator.clocks import TimedAccess
 from compiler.emulator.fault import ThreadFinding
 from compiler.emulator.findings import ThreadFindings, outside, thread_words
 from compiler.emulator.lane_memory import each, late_copies
+from compiler.emulator.screen import Elements, Order, Screened, Unsure
 from compiler.emulator.segments import SegmentTranslator, kernel_of
 from compiler.emulator.translate_threads import LANES
 from compiler.emulator.warpgroups import settled_sums
@@ -31,19 +32,25 @@ Array = np.ndarray[Any, Any]
 
 @define(eq=False)
 class Watch:
-    """What the launches of a program find. `blank`: the identities of arrays that hold nothing until a thread writes them, with what
-    has been written so far."""
+    """What the launches of a program find. `blank`: the identities of arrays that hold nothing until a thread writes them, with which
+    elements have been written so far."""
 
     findings: ThreadFindings = Factory(lambda: ThreadFindings(collecting=True))
-    blank: dict[int, set[Any]] = Factory(dict)
+    blank: dict[int, Array] = Factory(dict)
 
-    def memories(self, function: HirFunction, prepared: Sequence[Any], given: Sequence[Any]) -> dict[int, Watched]:
-        """The memories that a launch is given, each with a new shadow: launches come one after another."""
-        out: dict[int, Watched] = {}
+    def memories(
+        self, function: HirFunction, prepared: Sequence[Any], given: Sequence[Any], order: Order | None
+    ) -> dict[int, Watched | Screened]:
+        """The memories that a launch is given, of whose elements nobody has touched any: launches come one after another."""
+        out: dict[int, Watched | Screened] = {}
         for parameter, array, original in zip(function.parameters, prepared, given, strict=True):
             if isinstance(parameter.type, Mem) and id(array) not in out:
-                shadow = Shadow(parameter.name, False, self.findings, self.blank.get(id(original)))
-                out[id(array)] = Watched(shadow, array.shape)
+                written = self.blank.get(id(original))
+                if order is None:
+                    out[id(array)] = Watched(Shadow(parameter.name, False, self.findings, written), array.shape)
+                else:
+                    filled = written.reshape(-1).copy() if written is not None else None
+                    out[id(array)] = Screened(Elements(order, array.size, filled, False), array.shape, left=written)
         return out
 
     def kernel(self, function: HirFunction, module: HirModule | None, arguments: list[Any], launch: EmulatedLaunch) -> SegmentedKernel:
@@ -68,7 +75,7 @@ class WatchedTranslator(SegmentTranslator):
             watch = f"{self.names[parameter.name]}_w"
             if parameter.name in self.unchanged and any(watch in line for line in lines):
                 # nothing can go wrong with what is only read, if there was something to read
-                lines.append(f" if {watch}.shadow.filled is None: {watch} = None")
+                lines.append(f" if {watch}.given: {watch} = None")
         return lines
 
     def of(self, value: Value) -> str:
@@ -208,7 +215,7 @@ def _failed(lanes: Lanes, op: Check, site: FaultSite, condition: Any, values: tu
 
 def _accessed(
     lanes: Lanes,
-    watch: Watched | None,
+    watch: Watched | Screened | None,
     name: str,
     shape: tuple[int, ...],
     index: tuple[Any, ...],
@@ -242,7 +249,7 @@ def _accessed(
 def _words(
     lanes: Lanes,
     op: LoadWords | StoreWords,
-    watch: Watched | None,
+    watch: Watched | Screened | None,
     memory: Array,
     index: tuple[Any, ...],
     elements: int,
@@ -267,7 +274,7 @@ def _words(
         lanes.block.later(lanes.numbers, tell)
     if watch is not None:
         column = np.arange(elements)
-        places = (*(part[:, None] for part in parts[:-1]), parts[-1][:, None] + column)
+        places = _columns(parts, elements)
         safe = tuple(np.clip(part, 0, max(extent - 1, 0)) for part, extent in zip(places, memory.shape, strict=True))
         watch.tell(kind, op, lanes, places, column < inside[:, None], memory[safe] if memory.size else 0)
     return inside
@@ -276,8 +283,8 @@ def _words(
 def _copy(
     lanes: Lanes,
     op: AsyncCopy,
-    to_watch: Watched | None,
-    source_watch: Watched | None,
+    to_watch: Watched | Screened | None,
+    source_watch: Watched | Screened | None,
     to: Array,
     to_index: tuple[Any, ...],
     source: Array,
@@ -286,13 +293,23 @@ def _copy(
     where: Any,
 ) -> None:
     """Asynchronous copies: their sources are read now; their destinations are written until the threads have waited."""
-    lanes_count, under_way = len(lanes), dict[int, TimedAccess]()
+    lanes_count = len(lanes)
     to_parts, source_parts = ([each(lanes_count, part) for part in index] for index in (to_index, source_index))
     taken = each(lanes_count, where).astype(np.bool_)
     dropped = np.zeros(lanes_count, np.bool_)
     for memory, parts, wanted in ((to, to_parts, True), (source, source_parts, taken)):
         for part, extent, last in zip(parts, memory.shape, [*[0] * (memory.ndim - 1), count - 1], strict=True):
             dropped |= wanted & ((part < 0) | (part + last >= extent))
+
+    copied = np.flatnonzero(~dropped)
+    ends = to, tuple(part[copied] for part in to_parts), source, tuple(part[copied] for part in source_parts)
+    copies = late_copies(len(copied), *ends, count, taken[copied])
+    if lanes.block.run.order is not None:
+        if dropped.any():
+            raise Unsure
+        _screened_copy(lanes, op, to_watch, source_watch, _columns(to_parts, count), _columns(source_parts, count), taken, copies)
+        return
+    under_way: dict[int, TimedAccess] = {}
 
     def outside_of(number: int, lane: int) -> None:
         ends = [(to, to_parts, op.destination, "write"), *([(source, source_parts, op.source, "read")] if taken[lane] else [])]
@@ -309,17 +326,49 @@ def _copy(
             outside_of(number, lane)
             return
         clock = lanes.block.clocks[number]
-        if taken[lane] and source_watch is not None:
+        if taken[lane] and isinstance(source_watch, Watched):
             *rows, first_column = (int(part[lane]) for part in source_parts)
             source_watch.read(((*rows, first_column + column) for column in range(count)), op, clock)
-        if to_watch is not None:
+        if isinstance(to_watch, Watched):
             first = tuple(int(part[lane]) for part in to_parts)
             under_way[number] = to_watch.copy(((*first[:-1], first[-1] + column) for column in range(count)), op, clock)
 
+    def land(landing: Array) -> None:
+        copies(landing)
+        landed = lanes.numbers[copied][landing].tolist()
+        lanes.block.later(np.array(landed), lambda lane: under_way[landed[lane]].arrive() if landed[lane] in under_way else None)
+
     lanes.block.later(lanes.numbers, tell)
-    copied = np.flatnonzero(~dropped)
-    ends = to, tuple(part[copied] for part in to_parts), source, tuple(part[copied] for part in source_parts)
-    lanes.block.copy(lanes.numbers[copied], late_copies(len(copied), *ends, count, taken[copied]), under_way)
+    lanes.block.copy(lanes.numbers[copied], land)
+
+
+def _columns(parts: Sequence[Array], count: int) -> tuple[Array, ...]:
+    """The indices of so many neighbouring elements of each lane."""
+    return (*(part[:, None] for part in parts[:-1]), parts[-1][:, None] + np.arange(count))
+
+
+def _screened_copy(
+    lanes: Lanes,
+    op: AsyncCopy,
+    to_watch: Watched | Screened | None,
+    source_watch: Watched | Screened | None,
+    to: tuple[Array, ...],
+    source: tuple[Array, ...],
+    taken: Array,
+    copies: Callable[[Array], None],
+) -> None:
+    """Asynchronous copies at a first look, of whole indices."""
+    if source_watch is not None:
+        source_watch.tell("read", op, lanes, source, taken[:, None])
+    if to_watch is not None:
+        to_watch.tell("copy", op, lanes, to)
+
+    def land(landing: Array) -> None:
+        copies(landing)
+        if to_watch is not None:
+            to_watch.tell("arrive", op, lanes, to, landing[:, None])
+
+    lanes.block.copy(lanes.numbers, land)
 
 
 ENVIRONMENT: dict[str, Callable[..., Any]] = {

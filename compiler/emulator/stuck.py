@@ -7,7 +7,7 @@ import numpy as np
 from compiler.emulator import findings
 from compiler.emulator.block import Lanes, ThreadBlock
 from compiler.emulator.bulk import barrier_at
-from compiler.emulator.clocks import meet_block, meet_some, meet_warp
+from compiler.emulator.clocks import meet_some, meet_warp
 from compiler.emulator.fault import ThreadFinding
 from compiler.emulator.segments import WARP_WAITS
 from compiler.hir.control import Break, For, If, Return, While
@@ -103,7 +103,7 @@ def _let_go(block: ThreadBlock) -> None:
         lanes.ready = True
     if not waiting:
         lost_barrier(block)
-        meet_block(block.clocks)
+        block.meet()
         for lanes in block.groups:
             lanes.ready = True
 

@@ -1,7 +1,8 @@
 """Runs functions of form C: block after block, or cluster after cluster, or the whole grid at once where its threads meet. The lanes of a
 block that stand at one instruction run together, those that are furthest behind first; with a seed each warp runs for itself, in a random
 order. A barrier or warp instruction that not all its threads reach is a fault (0411, 0415), and so are threads that wait for each other
-(0416), and the accesses to shared memory that `watch.py` tells (0412)."""
+(0416), and the accesses to shared memory that `watch.py` tells (0412). A launch has a first look where only barriers of blocks and warps
+order its threads (`screen.py`); if that isn't sure that all is well, it runs again with clocks."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from compiler.emulator.fault import KernelFault, fault
 from compiler.emulator.findings import ThreadFindings
 from compiler.emulator.hopper import Engines, RegisterPool, registers_at_start
 from compiler.emulator.sanitize import Watch
+from compiler.emulator.screen import Order, Unsure
 from compiler.emulator.segments import SegmentTranslator, kernel_of
 from compiler.emulator.stuck import free
 from compiler.emulator.waits import Turns, at_once, go_on
@@ -30,7 +32,7 @@ from compiler.hir.module import HirFunction, HirKernelInfo, HirModule
 LANES = 32
 """Lanes of a warp, if the launch doesn't say."""
 
-_ORDERING = (WarpSync, ClusterSync, ClusterStore, GridSync, FenceAsync)
+_BEYOND_BLOCKS = (ClusterSync, ClusterStore, GridSync, FenceAsync)
 
 
 def interpret_threads(
@@ -53,33 +55,49 @@ def interpret_threads(
     blocks = _dims(grid if grid is not None else (1, 1, 1))
     prepared = prepare(function, arguments)
     ops = [op for top in function.body.body for op in top.walk()]
-    if watch is None:
-        launch = EmulatedLaunch(ThreadFindings(), lanes, seed is not None, any(map(_orders, ops)))
-        kernel = kernel_of(SegmentTranslator(function, module), prepared, launch)
-    else:
-        launch = EmulatedLaunch(watch.findings, lanes, seed is not None, True, True, watch.memories(function, prepared, arguments))
-        kernel = watch.kernel(function, module, prepared, launch)
-    turns = Turns(None if seed is None else Random(seed))
     least = info.launch_bounds.min_blocks_per_sm if info.launch_bounds is not None else None
     registers = registers_at_start(prod(dims), least or 1, info.max_registers)
-    size, numbers = prod(dims), itertools.count()
+    width = -(-prod(dims) // lanes) * lanes  # no two blocks share a warp
 
-    def make(index: Dims) -> ThreadBlock:
-        first = next(numbers) * -(-size // lanes) * lanes  # no two blocks share a warp
-        shared = shared_bytes or info.shared_memory_bytes
-        return ThreadBlock(index, dims, blocks, shared, launch, kernel, Engines(RegisterPool(registers)), first)
+    def run(order: Order | None) -> None:
+        if watch is None:
+            launch = EmulatedLaunch(ThreadFindings(), lanes, seed is not None, order)
+            kernel = kernel_of(SegmentTranslator(function, module), prepared, launch)
+        else:
+            found = watch.findings if order is None else ThreadFindings()
+            launch = EmulatedLaunch(found, lanes, seed is not None, order, True, watch.memories(function, prepared, arguments, order))
+            kernel = watch.kernel(function, module, prepared, launch)
+        turns, numbers = Turns(None if seed is None else Random(seed)), itertools.count()
 
-    with np.errstate(all="ignore"):
-        for together in _together(blocks, info.cluster or (1, 1, 1), any(isinstance(op, GridSync) for op in ops), make):
-            _run_blocks(together, turns)
-    for watched in launch.memories.values():
-        watched.shadow.close()
+        def make(index: Dims) -> ThreadBlock:
+            shared = shared_bytes or info.shared_memory_bytes
+            return ThreadBlock(index, dims, blocks, shared, launch, kernel, Engines(RegisterPool(registers)), next(numbers) * width)
+
+        with np.errstate(all="ignore"):
+            for together in _together(blocks, info.cluster or (1, 1, 1), any(isinstance(op, GridSync) for op in ops), make):
+                _run_blocks(together, turns)
+        for watched in launch.memories.values():
+            watched.close()
+
+    if info.cluster is None and not any(map(_orders_beyond_blocks, ops)):
+        held = [(array, array.copy()) for array in prepared if isinstance(array, np.ndarray) and array.flags.writeable]
+        try:
+            run(Order(lanes, width, prod(blocks), any(isinstance(op, WarpSync) for op in ops)))
+            return
+        except Unsure:
+            pass
+        except (KernelFault, ZyntaxError):
+            if watch is None:
+                raise
+        for array, before in held:
+            array[...] = before
+    run(None)
 
 
-def _orders(op: Instruction) -> bool:
-    """Whether an instruction orders threads in another way than a barrier of their block."""
+def _orders_beyond_blocks(op: Instruction) -> bool:
+    """Whether an instruction orders threads in another way than a barrier of their block or warp, or an atomic."""
     return (
-        isinstance(op, _ORDERING)
+        isinstance(op, _BEYOND_BLOCKS)
         or op.family is InstructionFamily.HOPPER
         or (isinstance(op, SyncThreads) and bool(op.id or op.count or op.arrive))
     )
@@ -120,6 +138,8 @@ def _run_blocks(blocks: list[ThreadBlock], turns: Turns) -> None:
     for block in blocks:
         everyone = Lanes(block, np.arange(block.size), {})
         block.groups = [Lanes(block, everyone.numbers[warp], {}) for warp in everyone.by_warp()] if by_warp else [everyone]
+    if (order := blocks[0].run.order) is not None:
+        order.begin(blocks[0].first // order.threads)
     warps = [(block, warp) for block in blocks for warp in range(-(-block.size // block.run.lanes))]
     while True:
         turn = turns.of(warps)
@@ -130,20 +150,16 @@ def _run_blocks(blocks: list[ThreadBlock], turns: Turns) -> None:
             for block in blocks:
                 _run(block)
         for block in blocks:
-            if block.run.exact:
-                block.tell()
+            block.tell()
         if not any(block.groups for block in blocks):
             break
         moved = go_on(blocks)
         for lanes in (lanes for block in blocks for lanes in block.groups if lanes.resting):
             lanes.resting, moved = False, True
         # a warp that ran with others of its warpgroup may have parted from them when its own turn was over
-        if not moved and len(turn) == len(warps) and all(lanes.waiting is not None for block in blocks for lanes in block.groups):
-            for block in blocks:
-                if not block.run.exact:
-                    block.settle()
-            if not free(blocks):
-                break
+        stuck = not moved and len(turn) == len(warps) and all(lanes.waiting is not None for block in blocks for lanes in block.groups)
+        if stuck and not free(blocks):
+            break
         turns.everyone = not moved
     for block in blocks:
         tell_unmet(block)
@@ -160,10 +176,7 @@ def _run(block: ThreadBlock, warp: int | None = None) -> None:
             least = min(lanes.at for lanes in able)
             _step(join([lanes for lanes in able if lanes.at == least]))
     except (KernelFault, ZyntaxError):
-        if block.run.exact:
-            block.tell()
-        else:
-            block.settle()
+        block.tell()
         raise
 
 

@@ -334,7 +334,10 @@ def _barrier_arrive(op: SyncThreads, lanes: Lanes) -> None:
 
 
 def _fence(lanes: Lanes, scope: str) -> None:
-    lanes.block.later(lanes.numbers, lambda place: lanes.block.clocks[int(lanes.numbers[place])].fence(scope))
+    if lanes.block.run.order is not None:
+        lanes.block.run.order.fence(lanes.numbers, scope)
+    else:
+        lanes.block.later(lanes.numbers, lambda place: lanes.block.clocks[int(lanes.numbers[place])].fence(scope))
 
 
 def _fence_async(lanes: Lanes) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from compiler.emulator import findings
 from compiler.emulator.block import Array, Lanes, ThreadBlock, join
 from compiler.emulator.bulk import barrier_at, require_made
-from compiler.emulator.clocks import joined, meet_block, meet_some, meet_warp
+from compiler.emulator.clocks import joined, meet_some, meet_warp
 from compiler.emulator.clusters import meet_cluster
 from compiler.emulator.hopper import WARPGROUP
 from compiler.emulator.segments import WARP_WAITS
@@ -40,15 +40,20 @@ class Turns:
 
 def at_once(lanes: Lanes) -> bool:
     """Whether lanes that have come to where they wait go on without having to look at any others."""
-    op, block = lanes.waiting, lanes.block
-    if block.run.exact and block.log:
+    op, block, order = lanes.waiting, lanes.block, lanes.block.run.order
+    if block.log:
         return False
     if isinstance(op, SyncThreads):
-        if block.run.exact or op.id or op.count or len(lanes) < block.size:
+        if order is None or op.id or op.count or len(lanes) < block.size:
             return False
-        block.settle()
+        order.meet()
         return True
-    if isinstance(op, WARP_WAITS) and not isinstance(op, WarpSync):
+    if isinstance(op, WarpSync):
+        if order is None or op.mask is not None or not _whole(lanes, block.run.lanes).all():
+            return False
+        order.meet_warps(lanes.numbers)
+        return True
+    if isinstance(op, WARP_WAITS):
         return len(lanes) == block.size or bool(_whole(lanes, block.run.lanes).all())
     return isinstance(op, WarpgroupMma | WarpgroupCommit) and bool(_whole(lanes, WARPGROUP).all())
 
@@ -117,7 +122,10 @@ def _meet_in_warps(lanes: Lanes, op: WarpSync) -> Array:
             if not wanted <= {*group}:
                 continue
             _tell_unfit(lanes, op, group, mask)
-            (meet_warp if len(group) == len(living) else meet_some)([block.clocks[n] for n in group])
+            if block.run.order is None:
+                (meet_warp if len(group) == len(living) else meet_some)([block.clocks[n] for n in group])
+            elif len(group) == len(living):
+                block.run.order.meet_warps(np.array(group))
             met |= np.isin(lanes.numbers, group)
     return met
 
@@ -200,12 +208,9 @@ def _release(block: ThreadBlock) -> bool:
         if sum(len(lanes) for lanes, _ in groups) + len(arrived) != wanted:
             continue
         if wanted == block.size and not arrived:
-            if not block.run.exact:
-                block.settle()
             if len({id(op) for _, op in groups}) > 1:
                 lost_barrier(block)
-            if block.run.exact:
-                meet_block(block.clocks)
+            block.meet()
         else:
             meet_some([clock for lanes, _ in groups for clock in lanes.clocks()], joined(arrived))
         block.arrived[number] = []

@@ -12,6 +12,7 @@ from compiler.emulator.clocks import NOTHING, Seen, ThreadClock
 from compiler.emulator.fault import unsupported
 from compiler.emulator.findings import unfenced_registers, unfinished_sums
 from compiler.emulator.hopper import WARPGROUP, WarpgroupProducts, wrong
+from compiler.emulator.watch import Watched
 from compiler.hir.core import dtype_of
 from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, register_points
 from compiler.hir.instruction import Value
@@ -196,7 +197,7 @@ def _watched(
     engine = block.engine(clocks)
     for memory, elements in operands:
         watched = block.run.memories.get(id(memory))
-        if watched is not None:
+        if isinstance(watched, Watched):
             places = np.unravel_index(elements.reshape(-1), memory.shape)
             watched.read(zip(*(part.tolist() for part in places), strict=True), op, engine)
     return engine

@@ -63,7 +63,7 @@ def shuffle(lanes: Lanes, op: Shuffle, value: Any, by: Any) -> Any:
     wanted = lanes.numbers - lane + source
     position = np.minimum(np.searchsorted(lanes.numbers, wanted), len(lanes) - 1)
     there = lanes.numbers[position] == wanted
-    if lanes.block.run.findings.collecting and not there.all():
+    if lanes.block.run.watching and not there.all():
         _tell_absent(lanes, op, lane, source, there)
     return _each(lanes, value)[np.where(there, position, np.arange(len(lanes)))]
 

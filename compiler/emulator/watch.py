@@ -38,13 +38,13 @@ class Readers(dict[ThreadClock, TimedAccess]):
 
 @define(eq=False)
 class Shadow:
-    """The accesses to one memory that still matter: each cell's last plain write, and the atomics and reads since. `filled`: the
-    cells that held something before; None: all do."""
+    """The accesses to one memory that still matter: each cell's last plain write, and the atomics and reads since. `filled`: which
+    cells held something before; None: all do."""
 
     name: str
     shared: bool
     findings: ThreadFindings
-    filled: set[Cell] | None = None
+    filled: Array | None = None
     index_of: Callable[[Cell], Index] = lambda cell: cell
     writes: dict[Cell, TimedAccess] = Factory(dict)
     atomics: dict[Cell, dict[ThreadClock, TimedAccess]] = Factory(dict)
@@ -124,7 +124,7 @@ class Shadow:
                 there[block] = joined((there.get(block, NOTHING), left))
 
     def _need_written(self, cell: Cell, seen: TimedAccess) -> None:
-        if self.filled is None or cell in self.filled:
+        if self.filled is None or self.filled[cell]:
             return
         if self.findings.collecting:
             self.early.setdefault(cell, seen)
@@ -148,7 +148,8 @@ class Shadow:
         for cell, seen in self.early.items():
             self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
         if self.filled is not None:
-            self.filled.update(self.writes, self.atomics)
+            for cell in (*self.writes, *self.atomics):
+                self.filled[cell] = True
         self.forget()
 
     def forget(self) -> None:
@@ -158,12 +159,6 @@ class Shadow:
 
 def _same(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
-
-
-class QuickLook(Protocol):
-    """Who looks at accesses before they are told."""
-
-    def see(self, kind: str, index: tuple[Any, ...], numbers: Array, where: Any) -> None: ...
 
 
 class ClockedBlock(Protocol):
@@ -193,15 +188,16 @@ class Watched:
     shape: tuple[int, ...]
     cells: Callable[[Index], tuple[Cell, ...]] | None = None
     """Of views on memory of several types; None: an index is its own cell."""
-    quick: QuickLook | None = None
-    """Sees each access at once, before it is told."""
+
+    @property
+    def given(self) -> bool:
+        """Whether all elements held something before."""
+        return self.shadow.filled is None
 
     def tell(self, kind: str, op: Instruction, lanes: ClockedThreads, index: tuple[Any, ...], where: Any = None, value: Any = None) -> None:
         """Accesses of threads, which stand along the first axis of what is given, each to as many elements as further axes have."""
         given = [np.asarray(part) for part in (*index, True if where is None else where, 0 if value is None else value)]
         numbers = lanes.numbers.reshape(-1, *([1] * (max(part.ndim for part in given) - 1)))
-        if self.quick is not None:
-            self.quick.see(kind, index, numbers, where)
         shape = np.broadcast_shapes(*(part.shape for part in given), numbers.shape)
         rows: list[list[list[Any]]] = []
 
@@ -240,3 +236,11 @@ class Watched:
             for cell in (index,) if self.cells is None else self.cells(index):
                 self.shadow.put(cell, seen)
         return seen
+
+    def fill(self) -> None:
+        """All elements hold something."""
+        self.shadow.filled = None
+
+    def close(self) -> None:
+        """The end of the threads."""
+        self.shadow.close()

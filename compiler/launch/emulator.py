@@ -160,7 +160,7 @@ def _interpret(
     """One launch; `blank` are the memories that hold nothing before the first; `grid` None: what the kernel says."""
     if watch is not None:
         for array in blank:
-            watch.blank.setdefault(id(array), set())
+            watch.blank.setdefault(id(array), np.zeros(array.shape, np.bool_))
     interpret(function, arguments, grid=grid, watch=watch, shared_bytes=shared_bytes, lanes=machine.lanes)
 
 

@@ -129,7 +129,7 @@ def test_what_a_launch_leaves_is_there_for_the_next() -> None:
         for body in ("store %w[t], %tf", "%k = const 31 : index %p = lt %t, %k : i1 if %p { %v = load %w[t+1] : f32 }")
     )
     memory, watch = np.zeros(32, np.float32), Watch()
-    watch.blank[id(memory)] = set()
+    watch.blank[id(memory)] = np.zeros(memory.shape, np.bool_)
     for function, found in ((read, 1), (write, 1), (read, 1)):
         interpret(function, [memory], block=(32,), watch=watch)
         assert len(list(watch.findings)) == found
