@@ -3,7 +3,7 @@ numbers obey the same rules as in `numbers.py`."""
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -76,13 +76,19 @@ class RingQueue:
         self.entries: deque[tuple[Any, ...]] = deque()
         self.got = 0
 
+    def has_room(self) -> bool:
+        return len(self.entries) < self.stages
+
+    def has_entry(self) -> bool:
+        return self.got < len(self.entries)
+
     def put(self, values: tuple[Any, ...]) -> None:
-        if len(self.entries) == self.stages:
+        if not self.has_room():
             raise fault(f"a ring of {self.stages} stages is full: what is put here would wait for ever")
         self.entries.append(values)
 
     def get(self) -> tuple[Any, ...]:
-        if self.got == len(self.entries):
+        if not self.has_entry():
             raise fault("a ring is empty: what is got here would wait for ever")
         self.got += 1
         return self.entries[self.got - 1]
@@ -92,6 +98,21 @@ class RingQueue:
             raise fault("a ring has nothing to free: each entry that was got is freed once")
         self.entries.popleft()
         self.got -= 1
+
+
+def run_roles(**roles: Iterator[Callable[[], bool]]) -> None:
+    """Runs roles beside each other; each gives what it waits for when it waits."""
+    waiting = {name: (role, next(role)) for name, role in roles.items()}
+    while waiting:
+        name = next((name for name, (_, is_ready) in waiting.items() if is_ready()), None)
+        if name is None:
+            raise fault(f"at rings that are full or empty {' and '.join(f'`{name}`' for name in waiting)} would wait for ever")
+        role, _ = waiting[name]
+        following = next(role, None)
+        if following is None:
+            del waiting[name]
+        else:
+            waiting[name] = role, following
 
 
 # ---- making arrays -----------------------------------------------------------------------------------------------
@@ -432,6 +453,7 @@ __all__ = [
     "numpy_scalar",
     "objects",
     "pack_pairs",
+    "run_roles",
     "settled",
     "spread",
     "spread_constant",

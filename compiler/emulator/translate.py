@@ -40,7 +40,7 @@ from compiler.hir.instruction import Instruction, InstructionFamily, Region, Val
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, GetSlot, GlobalRef, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.ring import RingFree, RingGet, RingMake, RingPut, ring_of
+from compiler.hir.ring import RingFree, RingGet, RingMake, RingPut, RunRole, ring_of
 from compiler.hir.types import Fragment, Mem, Ring, Tile, is_float
 
 DEPTH = 18
@@ -52,6 +52,10 @@ class Translator(Writer):
 
     depth = 0
     """Loops around the instruction that is being written."""
+    in_role = False
+    """Whether it waits at rings, for another role; elsewhere nobody could come to help."""
+    roles: Sequence[str] = ()
+    """The roles beside it that are written, each with its name."""
 
     # ---- functions ----
 
@@ -92,8 +96,13 @@ class Translator(Writer):
         if indent > 90:
             raise unsupported(f"@{self.function.name} nests more than 90 blocks deep")
         start = len(self.lines)
-        for op in region.body:
-            if isinstance(op, Yield):
+        for op, following in zip(region.body, [*region.body[1:], None], strict=False):
+            if isinstance(op, RunRole):
+                self.role(op, indent)
+                if not isinstance(following, RunRole):
+                    self.write(indent, f"run_roles({', '.join(self.roles)})")
+                    self.roles = []
+            elif isinstance(op, Yield):
                 if op.values:
                     self.assign(targets, op.values, indent)
             else:
@@ -126,6 +135,16 @@ class Translator(Writer):
                 self.call(op, indent)
             case _:
                 self.statement(op, indent)
+
+    def role(self, op: RunRole, indent: int) -> None:
+        """A function that gives what it waits for whenever it waits."""
+        name = self.temporary()
+        self.roles = [*self.roles, f"{op.role}={name}()"]
+        self.write(indent, f"def {name}():")
+        self.write(indent + 1, "yield lambda: True")
+        depth, self.depth, self.in_role = self.depth, 0, True
+        self.region(op.body, indent + 1, ())
+        self.depth, self.in_role = depth, False
 
     def enter_loop(self) -> None:
         self.depth += 1
@@ -246,12 +265,18 @@ class Translator(Writer):
             case RingPut():
                 elements = ring_of(op.ring).elements
                 values = [self.see(v, axes_of(t)) for v, t in zip(op.values, elements, strict=True)]
+                self.await_ring(f"{self.of(op.ring)}.has_room", indent)
                 self.write(indent, f"{self.of(op.ring)}.put(({''.join(v + ', ' for v in values)}))")
             case RingGet():
+                self.await_ring(f"{self.of(op.ring)}.has_entry", indent)
                 names = "".join(self.bind(r) + ", " for r in op.results)
                 self.write(indent, f"{names}= {self.of(op.ring)}.get()")
             case RingFree():
                 self.write(indent, f"{self.of(op.ring)}.free()")
+
+    def await_ring(self, is_ready: str, indent: int) -> None:
+        if self.in_role:
+            self.write(indent, f"if not {is_ready}(): yield {is_ready}")
 
     def other(self, op: Instruction, indent: int) -> None:
         """What only threads know; `translate_threads.py` adds it."""

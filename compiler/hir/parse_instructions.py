@@ -10,6 +10,7 @@ from compiler.hir.control import Attempt, Call, For, If, While
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.parse_types import Reader
+from compiler.hir.ring import RunRole
 from compiler.hir.syntax import NamedField, Syntax, syntax_of
 from compiler.hir.types import I1, INDEX, HirType
 
@@ -99,6 +100,10 @@ class InstructionReader(Reader):
                 op, types = self.branch()
             case "while":
                 op, types = self.repeat()
+            case "role":
+                op, types = RunRole(role=self.word()), []
+                self.expect("{")
+                self.region(op.body)
             case "call" | "attempt":
                 function = self.function_name()
                 arguments = tuple(self.separated(self.use, "(", ")"))

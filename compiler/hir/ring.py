@@ -1,9 +1,23 @@
 """Rings: bounded queues of shared tiles that join a copying role with a computing role. The meaning stays sequential: what is got
-is what was put, in order. Forms B and R."""
+is what was put, in order. Forms B and R.
+
+Roles run beside each other and wait for each other at rings alone. So what they compute doesn't depend on who is ahead."""
 
 from collections.abc import Iterator
 
-from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Value, ValueScope, attribute, instruction, operand, operands
+from compiler.hir.instruction import (
+    Effect,
+    Instruction,
+    InstructionFamily,
+    Region,
+    Value,
+    ValueScope,
+    attribute,
+    instruction,
+    operand,
+    operands,
+    region,
+)
 from compiler.hir.types import HirType, Ring
 
 
@@ -59,6 +73,17 @@ class RingFree(Instruction):
     """`ring.free %r`: the oldest entry that was got makes room."""
 
     ring: Value = operand()
+
+    def result_types(self, scope: ValueScope) -> list[HirType]:
+        return []
+
+
+@instruction("role", InstructionFamily.RING, Effect.CONTROL)
+class RunRole(Instruction):
+    """`role copy { ... }`: what one of several roles does, beside those that stand next to it. It waits where a ring is full, or empty."""
+
+    role: str = attribute()
+    body: Region = region()
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return []

@@ -20,6 +20,7 @@ from compiler.hir.module import (
     Linkage,
     LoopWish,
 )
+from compiler.hir.ring import RunRole
 from compiler.hir.syntax import BARE, Syntax, syntax_of
 from compiler.source import Span
 
@@ -242,6 +243,9 @@ def _instruction(op: Instruction, indent: str, lines: list[str]) -> None:
             _region(op.before, inner, lines)
             own = f" ({_values(op.body.parameters)})" if op.body.parameters else ""
             lines.append(f"{indent}}} do{own} {{")
+            _region(op.body, inner, lines)
+        case RunRole():
+            lines.append(f"{head}{_plain(op, syntax_of(type(op)))} {{")
             _region(op.body, inner, lines)
         case Call():
             lines.append(f"{head}{op.mnemonic} @{op.function}({_values(op.arguments)}){_colon(op.types)}")

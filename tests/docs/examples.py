@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for page in sorted
 """The error index has programs that are wrong on purpose, and tests of its own."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STAGE = re.compile(r"--emit ([\w=-]+)(?: --target (\w+))?")
+STAGE = re.compile(r"--emit ([\w=-]+)(?: --target (\w+))?(?: --like '([^']+)')?")
 MACHINE = CpuMachine(512, 32)
 """For which the pages show schedules, wherever they are read."""
 
@@ -39,6 +39,7 @@ class Example:
     program: str = ""
     stage: str = ""
     target: str | None = None
+    like: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class Example:
             case "text" if self.program:
                 return outcome(self.program, self.stage == "sanitize")
             case "hir" | "schedule":
-                return stage_of(self.program, self.stage, self.target)
+                return stage_of(self.program, self.stage, self.target, self.like)
             case _:
                 return self.text
 
@@ -67,8 +68,8 @@ def examples(path: Path) -> list[Example]:
         if language == "zynml":
             program = fence[2]
         elif language in ("hir", "schedule"):
-            stage, target = STAGE.findall(between)[-1]
-            made = evolve(made, program=program, stage=stage, target=target or None)
+            stage, target, like = STAGE.findall(between)[-1]
+            made = evolve(made, program=program, stage=stage, target=target or None, like=(like,) if like else ())
         elif language == "text" and "`zyntax run --sanitize" in between:
             made = evolve(made, program=program, stage="sanitize")
         elif language == "text" and not between.strip() and found and found[-1].language == "zynml":
@@ -90,11 +91,11 @@ def outcome(text: str, sanitize: bool = False) -> str:
     return output.getvalue()
 
 
-def stage_of(text: str, stage: str, target: str | None = None) -> str:
-    """A program at a stage, on the machine of the pages or for a GPU."""
+def stage_of(text: str, stage: str, target: str | None = None, like: tuple[str, ...] = ()) -> str:
+    """A program at a stage, on the machine of the pages or for a GPU, where a call is described as in that call."""
     session = _session(text, Sources())
     session.kernel_options = evolve(session.kernel_options, machine=MACHINE)
-    return str(session.emit(stage, target)).rstrip("\n") + "\n"
+    return str(session.emit(stage, target, like)).rstrip("\n") + "\n"
 
 
 def _session(text: str, sources: Sources, sanitize: bool = False) -> Session:

@@ -357,3 +357,25 @@ def test_tables_of_the_module_are_read() -> None:
     out = np.zeros(4, np.float32)
     interpret(module.functions["f"], [out], module)
     assert out.tolist() == [1.0, -2.5, float(np.float32(0.1).astype(ml_dtypes.bfloat16)), math.inf]
+
+
+ROLES = """func @f(%x: mem<32xf64>, %out: mem<8xf64>, %N: index) form=R axes=[j:8] {
+  %r = ring.make : ring<2 x (tile<j:8, f64>)>
+  role copy { for t in 0..4 { %n = load %x[8*t+j] : tile<j:8, f64> ring.put %r, %n } }
+  role compute {
+    %z = const 0.0 : tile<j:8, f64>
+    %s = for u in 0..N carry(%c = %z) {
+      %g = ring.get %r : tile<j:8, f64> %a = add %c, %g : tile<j:8, f64> ring.free %r yield %a }
+    store %out[j], %s } }"""
+
+
+def test_roles_wait_for_each_other_at_a_ring() -> None:
+    x, out = np.arange(32.0), np.zeros(8)
+    run(ROLES, x, out, 4)
+    assert out.tolist() == x.reshape(4, 8).sum(0).tolist()
+
+
+@pytest.mark.parametrize(("turns", "waiting"), [(1, "copy"), (5, "compute")])
+def test_a_role_that_nobody_helps_is_named(turns: int, waiting: str) -> None:
+    with pytest.raises(ZyntaxError, match=f"at rings that are full or empty `{waiting}` would wait for ever"):
+        run(ROLES, np.arange(32.0), np.zeros(8), turns)

@@ -104,6 +104,7 @@ FORM_B = """
 %r = convert %t layout="i: 16*warp + lane/4" place=shared : tile<i:8, j:16, f32, in shared>
 %r = ring.make : ring<4 x (tile<i:8, j:16, f32>, i32)>
 %r = ring.make : ring<4 x (tile<i:8, f32>)> ; ring.put %r, %e ; %g = ring.get %r : tile<i:8, f32> ; ring.free %r
+role copy { %r = exp %e : tile<i:8, f32> }
 """
 FORM_C = """
 %r = thread_idx x : index

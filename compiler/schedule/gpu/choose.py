@@ -11,6 +11,7 @@ from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
+from compiler.passes.split_roles import split_roles
 from compiler.schedule import running
 from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
 from compiler.schedule.gpu.attention.launch import AttentionLaunch
@@ -44,7 +45,9 @@ from compiler.schedule.gpu.products.candidates import candidates, left_open
 from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.products.packed_rows import packed_sum
+from compiler.schedule.gpu.products.product_roles import read_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
+from compiler.schedule.gpu.products.product_tiles import tiles_of
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
@@ -380,7 +383,13 @@ def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
 def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
     tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
-    return evolve(launches_of_blocks(BoxedProductLaunch(field, product).run()), words=words, heeded=frozenset({*tiled, ROLES}))
+    forms = tuple[HirFunction, ...]()
+    if (tiles := tiles_of(field, product)) is not None:
+        forms = tiles, split_roles(tiles)
+        field, product = read_roles(forms[-1], product.processors)
+    launches = launches_of_blocks(BoxedProductLaunch(field, product).run())
+    stages = tuple(evolve(launch, forms=forms) for launch in launches.launches)
+    return evolve(launches, stages=stages, words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
