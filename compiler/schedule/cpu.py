@@ -32,6 +32,7 @@ from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from compiler.schedule.turned_operands import PlacingTurned, turned_operands
+from compiler.schedule.turned_reads import turned_reads
 from compiler.schedule.windows_in_place import PlacingInPlace
 from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
@@ -86,6 +87,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     nest, lines_in_words = marching or in_step(kernel.nest, kernel.facts)
     if not lines_in_words:
         nest, lines_in_words = lines_along(kernel.nest, kernel.facts, machine)
+    if not lines_in_words:
+        nest, lines_in_words = turned_reads(kernel.nest, kernel.facts, machine)
     function, words, unheeded = marked(nest, kernel.facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))

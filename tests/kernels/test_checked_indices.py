@@ -120,3 +120,24 @@ def f(x: tensor[N, i32], v: tensor[N, {dtype}], B: int) {{
         with np.errstate(invalid="ignore"):
             (np.maximum if extreme == "max" else np.minimum).at(expected, x, v)
         np.testing.assert_array_equal(np.asarray(program.f(x, v, 50)), expected)
+
+
+BESIDE = """
+def f(t: tensor[M, V, f32], x: tensor[M, N, i32], y: tensor[M, N, D]) {
+    compute(t, x, y) { for i in 0..M, j in 0..N: out[i, j] = t[i, x[i, j]] + y[i, j] }
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("shape", [(1, 300), (15, 15), (16, 16), (37, 150), (40, 9), (50, 300)])
+def test_a_memory_that_lies_across_beside_indices(dtype: str, shape: tuple[int, int]) -> None:
+    numbers = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+    random = np.random.default_rng(shape[0])
+    table, x = random.integers(-9, 9, (shape[0], 100)).astype(np.float32), random.integers(0, 100, shape).astype(np.int32)
+    y = np.asfortranarray(random.integers(-9, 9, shape).astype(numbers))
+    f = zynml.compile(BESIDE.replace("D]", f"{dtype}]"), threads=2).f
+    np.testing.assert_array_equal(np.asarray(f(table, x, y)), np.take_along_axis(table, x.astype(np.int64), 1) + y)
+    x[-1, -1], x[shape[0] // 2, 3:] = -1, 100
+    with pytest.raises(zynml.ZynMLError, match="index 100 is out of range"):
+        f(table, x, y)
