@@ -198,6 +198,17 @@ class Builder:
             number = self.op("div", number, count)
         return [number, *digits]
 
+    def next_digits(self, digits: Sequence[Value], extents: Sequence[Value]) -> list[Value]:
+        """The digits of the next number in the mixed radix of these extents; the first just goes on."""
+        result: list[Value] = []
+        one, zero = self.const(1, "index"), self.const(0, "index")
+        turned: Value | None = None
+        for digit, extent in zip(reversed(digits), reversed(extents), strict=True):
+            after = self.add(digit, one) if turned is None else self.select(turned, self.add(digit, one), digit)
+            turned = self.op("eq", after, extent) if turned is None else self.op("and", turned, self.op("eq", after, extent))
+            result.insert(0, after if digit is digits[0] else self.select(turned, zero, after))
+        return result
+
     def both(self, left: Value | None, right: Value) -> Value:
         """A condition and one more."""
         return right if left is None else self.op("and", left, right)

@@ -24,6 +24,11 @@ class CpuMachine:
         return {512: 8, 256: 32}.get(self.vector_bits, 128)
 
     @property
+    def multiplies_pairs(self) -> bool:
+        """Whether an instruction multiplies pairs of i16 and adds the products of each, as those of x86-64 do."""
+        return detect.simd_name() != "NEON" if self.triple is None else self.triple.startswith("x86_64")
+
+    @property
     def register_tile(self) -> tuple[int, int]:
         """Rows and vectors of the results of a product that registers hold, beside the vectors and one number that are multiplied: enough
         sums in flight to hide the latency of additions. More than eight rows only make the ends of matrices dearer."""

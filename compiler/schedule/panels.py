@@ -9,12 +9,12 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.few_columns import LEAST_DEPTH, PlacingFewColumns
 from compiler.schedule.interior import all_hold, bounds_of, least_of, possible_elements
-from compiler.schedule.packed import TURNED, Packing, Side
+from compiler.schedule.packed import PAIR, TURNED, Packing, Side
 from compiler.schedule.padded_windows import PlacingWindows
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -78,6 +78,7 @@ class PlacingPacked(PlacingFewColumns):
         super().__init__(field, table, packing)
         self.of_columns = Affine()
         """Where the panels of columns begin in the memory of all."""
+        self.pair = AxisPlan(self.summed, "time", 2 if packing.paired else 1, digit=PAIR)
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.extents = dict(field.axes)
@@ -86,7 +87,7 @@ class PlacingPacked(PlacingFewColumns):
         self.whole: dict[Side, Value] = {}
         """Panels of a side before the first smaller tile."""
         for side in (packing.rows, packing.columns):
-            for plan in (side.plan, side.low, self.square(side)):
+            for plan in (side.plan, side.low, self.square(side), self.pair):
                 self.declare(plan)
 
     def square(self, side: Side) -> AxisPlan:
@@ -187,12 +188,14 @@ class PlacingPacked(PlacingFewColumns):
         block of it from call to call, where it returns several to the system."""
         apart = [b.mul(self.depth, b.const(side.plan.tile, "index")) for side in (self.packing.rows, self.packing.columns)]
         apart.append(b.mul(high, b.const(self.packing.tile, "index")))
-        self.behind = Affine.of(high.name), Affine.of(wide.name)
-        self.of_columns, self.before[self.packing.rows] = self.behind[0], Affine()
-        ends = *self.behind, Affine.of(waiting.name)
+        ends = Affine.of(high.name), Affine.of(wide.name), Affine.of(waiting.name)
+        self.behind: tuple[Affine, ...] = ends[:2]
+        self.of_columns, self.before[self.packing.rows] = ends[0], Affine()
         dims = *(end + 1 for end in ends), Affine.of(b.op("max", *apart[1:]).name)
         strides = *(Affine.of(each.name) for each in apart), Affine.of(1)
-        self.work = b.alloc(Mem(self.product.dtype, dims, strides, align=64), "work")
+        self.work = self.sums = b.alloc(Mem("i16" if self.packing.paired else self.product.dtype, dims, strides, align=64), "work")
+        if self.packing.paired:
+            self.sums, self.behind = b.alloc(Mem(self.product.dtype, (waiting.name, apart[2].name), align=64), "sums"), ()
 
     def cut(self, b: Builder) -> None:
         """How many blocks the terms are cut in, which are equal and whole vectors; and where tiles are smaller than panels, so that they
@@ -231,10 +234,14 @@ class PlacingPacked(PlacingFewColumns):
         *others, last = (self.extents[axis] for axis in side.axes)
         return [b.count(extent) for extent in (*others, last.ceildiv(side.plan.tile))]
 
-    def element(self, side: Side, number: Value, block: Affine, within: Affine) -> list[Affine]:
-        """The place of a panel's elements at a place along the sum: `within` a `block` of one vector."""
+    def element(self, side: Side, number: Value, block: Affine, within: Affine, pair: Affine = Affine()) -> list[Affine]:
+        """The place of a panel's elements at a place along the sum: `within` a `block` of one vector, and at those of a `pair`."""
         across, lanes, tile = self.width(side).within(), self.packing.lanes, side.plan.tile
-        place = block * (tile * lanes) + (across * lanes + within if side.along else within * tile + across)
+        place = block * (tile * lanes)
+        if side.along:
+            place += across * lanes + within + pair
+        else:
+            place += within.floordiv(self.pair.tile) * (tile * self.pair.tile) + across * self.pair.tile + pair
         panel = Affine.of(number.name) - self.before[side]
         return [panel, Affine(), Affine(), place] if side is self.packing.rows else [self.of_columns, panel, Affine(), place]
 
@@ -302,11 +309,12 @@ class PlacingPacked(PlacingFewColumns):
                             at_term.narrow.update({axis: plan if axis == self.summed else AxisPlan(axis) for axis in self.product.k})
                             if high is every and plan.tile > 1:
                                 at_term.masks[self.summed] = self.field.axes[self.summed]
-                            value = copying.cast(self.operand(side, at_term), self.product.dtype)
-                            parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along)
-                            copying.store(self.work, value, self.element(side, loop.variable, *parts))
+                            value = copying.cast(self.operand(side, at_term), mem_of(self.work).dtype)
+                            own = plan.within() if self.packing.paired and not side.along else Affine()
+                            parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along - own)
+                            copying.store(self.work, value, self.element(side, loop.variable, *parts, own))
                             if carried:
-                                copying.yield_(*self.next_digits(term.carried, extents, copying))
+                                copying.yield_(*copying.next_digits(term.carried, extents))
 
     def possible_terms(self, side: Side, panel: Value, block: TermBlock, region: TileRegion) -> tuple[Affine, Affine]:
         """The first term of a block that a panel may have as its guard says, and the term behind the last one."""
@@ -333,22 +341,11 @@ class PlacingPacked(PlacingFewColumns):
     def operand(self, side: Side, region: TileRegion) -> Value:
         """What a side brings: zeros where no term is."""
         value = self.value(side.operand, region)
+        value = self.masked(value, 0, [self.summed], region) if self.packing.paired else value
         if self.product.guard is None or self.product.guard in region.certain or side.operand is self.packing.filters.operand:
             return value
         condition = self.value(self.product.guard, region)
         return region.builder.select(condition, value, region.builder.const(0.0 if is_float(dtype_of(value)) else 0, dtype_of(value)))
-
-    def next_digits(self, digits: Sequence[Value], extents: Sequence[Value], b: Builder) -> list[Value]:
-        """The digits of the next number in the mixed radix of these extents."""
-        result: list[Value] = []
-        one, zero = b.const(1, "index"), b.const(0, "index")
-        turned: Value | None = None
-        for digit, extent in zip(reversed(digits), reversed(extents), strict=True):
-            after = b.add(digit, one) if turned is None else b.select(turned, b.add(digit, one), digit)
-            turned = b.op("eq", after, extent) if turned is None else b.op("and", turned, b.op("eq", after, extent))
-            # nothing is left of the first: the loop ends with it
-            result.insert(0, after if digit is digits[0] else b.select(turned, zero, after))
-        return result
 
     # ---- products ----
 
@@ -376,7 +373,7 @@ class PlacingPacked(PlacingFewColumns):
             yield region.inside(body, ()), self.block_of_results(low, high, body)
 
     def block_of_results(self, low: Bounds, high: Bounds, b: Builder) -> ResultBlock:
-        return ResultBlock(low, high, self.work, self.behind, dict(self.before))
+        return ResultBlock(low, high, self.sums, self.behind, dict(self.before))
 
     def add_up(self, stores: Sequence[Target], block: ResultBlock, terms: TermBlock, region: TileRegion) -> None:
         """All tiles of a block of results, with the sums of these terms."""
@@ -469,12 +466,14 @@ class PlacingPacked(PlacingFewColumns):
         self, stand: dict[Side, Value], sums: Sequence[Value], block: TermBlock, first: Affine, behind: Affine, region: TileRegion
     ) -> list[Value]:
         """The sums, one or two that take terms by turns, and the terms of a block from the `first` on."""
-        whole = (behind - first).floordiv(TURNS)
-        for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, behind - first, 1):
+        unit = self.pair.tile
+        count = (behind - first).ceildiv(unit)
+        whole = count.floordiv(TURNS)
+        for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, count, 1):
             with region.builder.loop(self.summed, low, high, carried=sums) as (body, loop):
                 after = list(loop.carried)
                 for turn in range(turns):
-                    term, own = first + Affine.of(loop.variable.name) * turns + turn, turn % len(sums)
+                    term, own = first + (Affine.of(loop.variable.name) * turns + turn) * unit, turn % len(sums)
                     after[own] = self.with_term(stand, after[own], block.start, term, region.inside(body, ()))
                 body.yield_(*after)
             sums = loop.results
@@ -487,14 +486,14 @@ class PlacingPacked(PlacingFewColumns):
         read = {side: self.read(side, stand[side], start, block, term - block * lanes, b) for side in stand}
         if product.term is None:
             left, right = read.values()
-            return b.emit(Contract(a=left, b=right, accumulator=sums, over=(), to=product.dtype, flags=product.flags)).result
+            pair = tuple(name for name, _, _ in self.pair.digits())
+            return b.emit(Contract(a=left, b=right, accumulator=sums, over=pair, to=product.dtype, flags=product.flags)).result
         place = region.inside(b, (*product.m, *product.n, *product.k))
         for axis in product.k if len(product.k) == 1 else ():
             place.forms[axis], place.narrow[axis] = term + start.name, AxisPlan(axis)
         place.made.update({side.operand: value for side, value in read.items()})
-        flags = product.flags if is_float(product.dtype) else ()
-        return b.op(product.monoid, sums, self.value(product.term, place), flags=flags)
+        return b.op(product.monoid, sums, self.value(product.term, place), flags=product.flags if is_float(product.dtype) else ())
 
     def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
         """What a tile takes of a side for the term at a place along the sum: `within` a `block` of one vector."""
-        return b.load(self.work, self.element(side, panel, block, within))
+        return b.load(self.work, self.element(side, panel, block, within, self.pair.within()))

@@ -159,7 +159,7 @@ class PlacingInPlace(PlacingPacked):
             offset = copy.offset({axis: Affine.of(digits[axis].name) for axis in self.product.k}, body)
             body.store(offsets, body.cast(offset, "i64"), [number.name])
             body.store(numbers, body.cast(number, "i64"), [term.variable.name])
-            body.yield_(*self.next_digits(term.carried, [extents[axis] for axis in order], body))
+            body.yield_(*body.next_digits(term.carried, [extents[axis] for axis in order]))
         return offsets, numbers
 
     def checked_first(self) -> Value | None:

@@ -208,3 +208,29 @@ def test_ties_of_a_best_by_hand(operator: str, first: bool, dtype: str, device: 
     key = x.astype(float) if largest else -x.astype(float)
     want = key.argmax(1) if first else x.shape[1] - 1 - key[:, ::-1].argmax(1)
     exactly(compiled(text, device=device).f(x), want.astype(np.int64))
+
+
+PAIRED = """
+def f(a: tensor[{a_dims}, {dtype}], b: tensor[{b_dims}, {dtype}]) {{
+    compute(a, b) {{
+        for i in 0..I, j in 0..J:
+            var s = 0
+            for k in 0..K: s += a[{a}] * b[{b}]
+            out[i, j] = s
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16"])
+@pytest.mark.parametrize("a", ["i, k", "k, i"])
+@pytest.mark.parametrize("b", ["k, j", "j, k"])
+def test_large_products_that_are_added_in_pairs(dtype: str, a: str, b: str) -> None:
+    for rows, columns, terms in (67, 77, 333), (40, 33, 10401):
+        left, right = extremes(dtype, (rows, terms), a), extremes(dtype, (terms, columns), b)
+        text = PAIRED.format(a_dims=a.upper(), b_dims=b.upper(), dtype=dtype, a=a, b=b)
+        program = compiled(text, threads=2)
+        given = [np.ascontiguousarray(x if way in ("i, k", "k, j") else x.T) for x, way in ((left, a), (right, b))]
+        result = np.asarray(program.f(*given))
+        exact = left.astype(np.int64) @ right.astype(np.int64)
+        np.testing.assert_array_equal(result, exact.astype(result.dtype))

@@ -43,15 +43,16 @@ def emit_function(
     path: Mapping[int, bool] | None = None,
     picks_zero: bool = False,
     huge_pages: bool = False,
+    multiplies_pairs: bool = False,
 ) -> tuple[ModuleWriter, list[CheckSite]]:
     """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use. `fuses`: the
     machine multiplies and adds in one instruction; `picks_zero`: it computes `min` and `max` by comparing and choosing; `huge_pages`: the
-    system takes advice about pages."""
+    system takes advice about pages; `multiplies_pairs`: an instruction adds the products of two pairs of i16."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
     module.liberties = module.reorders = False
     module.picks_zero = picks_zero and not function.is_strict
-    module.huge_pages = huge_pages
+    module.huge_pages, module.multiplies_pairs = huge_pages, multiplies_pairs
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     if fuses:
         kernel.fused, kernel.absorbed = fused_sums(function)

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 
 from compiler.backends.llvm.bundle import points
 from compiler.backends.llvm.indexing import Indexing
+from compiler.backends.llvm.types import memory_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.hir.types import bytes_of
 
 Point = dict[str, int]
 
@@ -20,6 +22,23 @@ def interleaved_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str
         return None
     steps = {axis: along.number for axis, along in indexing.steps.items()}
     return next((axis for axis, extent in axes if extent == step.number and steps.get(axis) == 1), None)
+
+
+def load_pairs(
+    w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str
+) -> dict[tuple[int, ...], LlvmValue]:
+    """Vectors whose elements take turns in memory, by the points of the axes: both are loaded as one vector of twice as many lanes, which
+    is noted as what they are together."""
+    loaded: dict[tuple[int, ...], LlvmValue] = {}
+    dtype, lanes = indexing.memory.type.dtype, indexing.lanes
+    for point in points([each for each in axes if each[0] != axis]):
+        pointer = indexing.at({**point, axis: 0}).pointer
+        whole = w.load(memory_type(dtype, 2 * lanes), pointer, bytes_of(dtype), notes)
+        pair = [w.shuffle(whole, None, range(number, 2 * lanes, 2)) for number in range(2)]
+        w.pairs[pair[0].text, pair[1].text] = whole
+        for number, value in enumerate(pair):
+            loaded[tuple({**point, axis: number}[name] for name, _ in axes)] = value
+    return loaded
 
 
 def store_interleaved(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
 from compiler.backends.llvm.frame import FunctionFrame
+from compiler.backends.llvm.pairs import PairsOfBundles, goes_in_pairs
 from compiler.backends.llvm.types import register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.core import Combine, Contract, Reduce, Scan
@@ -252,7 +253,8 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     simd = next(iter(simds), None)
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over
-    wide = _cast_all(frame, a, op.to), _cast_all(frame, b, op.to)
+    in_pairs = PairsOfBundles(w, summed[0][0], lanes) if goes_in_pairs(w, op, a, b, summed) else None
+    wide = (a, b) if in_pairs else (_cast_all(frame, a, op.to), _cast_all(frame, b, op.to))
     splats: dict[int, LlvmValue] = {}
 
     def operand(item: LlvmValue) -> LlvmValue:
@@ -274,6 +276,9 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     names = [] if spread is None else [name for name, _ in rest if name in spread.names]
     order = sorted(range(len(totals)), key=lambda number: [points_of_rest[number][name] for name in names])
     for inner in points(summed):
+        if in_pairs is not None:
+            totals = [in_pairs.add_products(total, a, b, point) for total, point in zip(totals, points_of_rest, strict=True)]
+            break
         for number in order:
             whole_point = {**points_of_rest[number], **inner}
             x, y = operand(wide[0].at(whole_point)), operand(wide[1].at(whole_point))

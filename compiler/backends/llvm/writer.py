@@ -45,6 +45,8 @@ class ModuleWriter:
         """Whether the system takes advice about pages, as Linux does."""
         self.picks_zero = False
         """Whether `min` and `max` may give a zero of either sign, and comparing and choosing is how the processor computes them."""
+        self.multiplies_pairs = False
+        """Whether a machine's instruction adds the products of two pairs of i16, as those of x86-64 do."""
         self.liberties = True
         """Whether operations on floats have the flags of the program's liberties."""
         self.reorders = True
@@ -143,6 +145,8 @@ class FunctionWriter:
         """Vectors that were rounded to bf16, by what they became."""
         self.short_nan: set[str] = set()
         """Values of f32 whose NaNs a bf16 holds exactly, by their text."""
+        self.pairs: dict[tuple[str, str], LlvmValue] = {}
+        """Vectors whose elements take turns in a loaded one, by which that is."""
         self.location = ""
         """The debug location that lines get: `, !dbg !7`."""
 
