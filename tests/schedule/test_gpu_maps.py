@@ -302,10 +302,17 @@ def test_accesses_are_of_one_element_elsewhere(sizes: dict[str, int], aligned: t
     assert ".v4" not in text and "bar.sync" in text
 
 
-@pytest.mark.parametrize(("columns", "width"), [(128, "v4.b32"), (136, "v2.b32"), (132, "b32"), (130, "b8")])
-def test_accesses_are_narrower_where_less_is_aligned(columns: int, width: str) -> None:
-    text = ptx(launches(turned("i8"), {"M": 4 * columns if columns % 4 == 0 else 131, "N": columns}))
-    assert f"ld.global.nc.{width} " in text and f"st.global.{width} " in text and "bar.sync" in text
+WIDTHS = [
+    (128, 512, "v4.b32", "v4.b32"), (136, 512, "v2.b32", "v4.b32"), (132, 512, "b32", "v4.b32"), (131, 512, "v4.b32", "v4.b32"),
+    (136, 520, "v2.b32", "v2.b32"), (132, 516, "b32", "b32"), (131, 131, "b8", "b8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "rows", "read", "written"), WIDTHS)
+def test_accesses_are_narrower_where_less_is_aligned(columns: int, rows: int, read: str, written: str) -> None:
+    """Rows that begin at any address are read in vectors all the same."""
+    text = ptx(launches(turned("i8"), {"M": rows, "N": columns}))
+    assert f"ld.global.nc.{read} " in text and f"st.global.{written} " in text and "bar.sync" in text
 
 
 def test_squares_of_two_types() -> None:

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from compiler.backends.llvm.arithmetic import to_memory
+from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
 from compiler.backends.llvm.checks import all_hold
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import strides_of
 from compiler.backends.llvm.masked import guards_of, load_where
-from compiler.backends.llvm.types import I8, I64, constant_text, memory_type, pointer, register_type
+from compiler.backends.llvm.types import I8, I32, I64, constant_text, memory_type, pointer, register_type
 from compiler.backends.llvm.writer import LlvmValue, constant, poison
 from compiler.backends.nvptx.frame import ALL_LANES, NvptxFrame
+from compiler.backends.nvptx.runs import Wanted, bytes_between, in_lanes, lanes_wanted, read_words, shifted_words
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
@@ -19,10 +20,13 @@ from compiler.hir.gpu import ClusterStore
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.machines.access import WORD
 from compiler.machines.gpu import Feature
 
 SWIZZLES = {"128B": 7, "64B": 3, "32B": 1}
 """Which bits of the row number (128-byte lines) are XORed into the number of a 16-byte chunk."""
+RUNS = (4, 8, 16)
+"""Bytes of vectors that a thread reads at any address."""
 CONSTANT_SPACE = 4
 CLUSTER_SPACE = 7
 CONSTANT_BYTES = 65536
@@ -162,16 +166,56 @@ def load(frame: NvptxFrame, op: Load) -> None:
         align = None
         if op.pad is None and _together(frame, op.index, op.where, simd):
             align = _vector_align(mem, op.index, simd, lanes, point)
-        if align is not None:
+        if align is not None and not _is_shifted(mem, lanes, align):
             address = element_address(frame, op.mem, op.index, first)
             mask = mask_of(frame, op.index, first, op.where)
             items.append(load_where(w, address, mask, mem.dtype, w.splat(pad, lanes), align=align))
+            continue
+        if (run := _run(frame, op, simd, lanes, point)) is not None:
+            items.append(run)
             continue
         vector = poison(register.with_lanes(lanes))
         for lane in range(lanes):
             vector = w.insert(vector, one({**point, simd: lane}), lane)
         items.append(vector)
     frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
+
+
+def _is_shifted(mem: Mem, lanes: int, align: int) -> bool:
+    """Whether a vector at a multiple of so many bytes is read as words that are shifted together: it may begin within one."""
+    return mem.space is Space.GLOBAL and align < WORD and lanes * bytes_of(mem.dtype) in RUNS
+
+
+def _run(frame: NvptxFrame, op: Load, simd: str, lanes: int, point: Point) -> LlvmValue | None:
+    """Neighbours in memory, wherever they begin, in the lanes in which a condition holds; None for others, and where elements as long as
+    words don't begin where a vector may: those are as well read each by itself."""
+    w, mem, first = frame.w, frame.memories[op.mem.name].type, {**point, simd: 0}
+    size = bytes_of(mem.dtype) * lanes
+    align = _vector_align(mem, op.index, simd, lanes, point)
+    if size not in RUNS or align is None or mem.space is not Space.GLOBAL or op.pad is not None:
+        return None
+    if not _together(frame, op.index, None, simd) or not (align == size or _is_shifted(mem, lanes, align)):
+        return None
+    mask = mask_of(frame, op.index, first)
+    wanted: Wanted | None = None
+    if op.where is not None:
+        known = lanes_wanted(frame, op.where.name, simd, lanes, point)
+        if known is None:
+            return None
+        mask, wanted = w.both(mask, known[0]), known[1]
+    ends: Wanted | None = None
+    if wanted is not None:
+        mask = w.both(mask, w.compare("slt", *wanted))
+        low, high = (w.mul(lane, constant(I32, bytes_of(mem.dtype))) for lane in wanted)
+        ends = low, high
+    address = element_address(frame, op.mem, op.index, first)
+    words = read_words(w, address, size // WORD, mask) if align == size else shifted_words(w, address, size // WORD, mask, ends)
+    by_bytes = ends is not None and bytes_of(mem.dtype) == 1
+    words = bytes_between(w, words, ends) if ends is not None and by_bytes else words
+    vector = from_memory(w, in_lanes(w, words, memory_type(mem.dtype, lanes)), mem.dtype)
+    if op.where is None or wanted is None or by_bytes:
+        return vector
+    return w.select(frame.values[op.where.name].at(point), vector, constant(vector.type, 0))
 
 
 def store(frame: NvptxFrame, op: Store) -> None:

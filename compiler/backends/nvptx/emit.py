@@ -23,6 +23,7 @@ from compiler.backends.nvptx import (
     hopper,
     overlap,
     pairs,
+    runs,
     shared,
     threads,
     warp_products,
@@ -36,7 +37,7 @@ from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, Pack2, Unary
+from compiler.hir.core import Binary, Const, InBounds, Pack2, Unary
 from compiler.hir.gpu import (
     Atomic,
     ClusterStore,
@@ -148,6 +149,8 @@ def emit(frame: NvptxFrame, op: Instruction) -> None:
             fragments.fill(frame, op)
         case Unary() if "afn" in op.flags and approximate.has(op):
             approximate.unary(frame, op)
+        case InBounds() if (inside := runs.lanes_inside(frame, op)) is not None:
+            frame.define(op, inside)
         case Pack2() if pairs.narrows(frame, op):
             pairs.pack(frame, op)
         case Binary() if division.shares_divisor(frame, op):

@@ -4,13 +4,14 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import dtype_of
+from compiler.hir.core import Cast, dtype_of
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Alloc
+from compiler.hir.memory import Alloc, Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space
 from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.interior import bounds_of
 from compiler.schedule.place import Placing
 from compiler.schedule.region import NotPlaceable, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -54,6 +55,13 @@ class BlockTiles(Placing):
             if not self.threads:
                 raise NotPlaceable(f"`{plan.axis}` is for the threads of a block, and no block stands around it")
             region.forms[plan.axis] += Affine.of(self.threads[plan.dim].name) * plan.step
+
+    def masked(self, value: Value, number: float, axes: Iterable[str], region: TileRegion) -> Value:
+        """As in all tiles; what a load leaves out is 0 already."""
+        ragged = [axis for axis in axes if axis in region.masks]
+        if number == 0 and _is_zero_outside(value, self.mask(region, ragged, None)):
+            return value
+        return super().masked(value, number, ragged, region)
 
     def require_distinct(self, axes: Iterable[str]) -> None:
         """Two axes of one value can't lie along the same threads."""
@@ -106,3 +114,14 @@ class BlockTiles(Placing):
         if key not in self.workspaces:
             self.workspaces[key] = self.out.body.emit(Alloc(type=type, zeros=zeros), "shared").result
         return self.workspaces[key]
+
+
+def _is_zero_outside(value: Value, where: Value | None) -> bool:
+    """Whether a value is what a load gives, which leaves out all for which a condition doesn't hold."""
+    op = value.source
+    while isinstance(op, Cast):
+        op = op.value.source
+    if where is None or not isinstance(op, Load) or op.where is None or op.pad:
+        return False
+    outside, left_out = bounds_of(where), bounds_of(op.where)
+    return outside is not None and left_out is not None and set(outside) <= set(left_out)

@@ -3,6 +3,7 @@ What is contiguous along another axis is turned: a square of both axes goes thro
 along the other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Binary, Contract, Reduce, Scan, Unary, union_axes
@@ -13,7 +14,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.block_launches import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
-from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.lanes import ANYWHERE, lanes_along, power_of_two
 from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.one_row import OneRow
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
@@ -51,11 +52,14 @@ WORD = 4
 MOVED, HELD = 128, 128
 """Bytes that a thread moves of several rows, and of registers that hold what it computes of them, at most."""
 
+LANES = partial(lanes_along, anywhere=ANYWHERE)
+"""How many elements a thread takes at once."""
+
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
 
 
-def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction, Sequence[str]], int] = lanes_along) -> Launches | None:
+def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction, Sequence[str]], int] = LANES) -> Launches | None:
     """The launches of a map, one; None where something is reduced, or results don't vary along the same axes. `lanes`: how many elements
     a thread takes at once. Raises `NotPlaceable`."""
     ops = field.body.body
@@ -196,7 +200,7 @@ def _squares(field: HirFunction, along: str, across: str, lanes: int, facts: Fac
     narrow = lanes > 1 and lanes * bytes_of(mem_of(store.mem).dtype) < ALIGNMENT
     length = side * LONGER if narrow else side
     if lanes == 1 and (short := power_of_two(facts.about(field.axes[across]))) < side:
-        side, length = short, min(length * side // short, max(side, power_of_two(facts.about(field.axes[along]))))
+        side, length = short, min(THREADS, length * side // short, max(side, power_of_two(facts.about(field.axes[along]))))
     wide = length // lanes
     high = min(side, THREADS // wide)
     plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]

@@ -22,6 +22,7 @@ from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD, Table
 from runtime.records import evolve, frozen
 
+BYTES = ("i8", "u8")
 FEW = 1 << 31
 """Elements whose numbers are taken apart in 32 bits."""
 
@@ -134,23 +135,26 @@ def _digits(b: Builder, number: Affine, order: Sequence[str], extents: Sequence[
 
 
 @frozen(eq=False)
-class _Neighbours:
-    """A number that grows by one somewhere along a thread's elements: the first one's, and for which it is one more; None: for none."""
-
-    first: Value
-    more: Value | None
-
-
-@frozen(eq=False)
 class _Pair:
-    """A value in the row of a thread's first element, and in the next; `more`: for which elements it is that of the next."""
+    """A value in the row of a thread's first element, and in the next; `more`: for which elements it is that of the next; None: for
+    none."""
 
     first: Value
     second: Value
-    more: Value
+    more: Value | None
 
     def of(self, side: int) -> Value:
         return self.second if side else self.first
+
+
+@frozen(eq=False)
+class _FirstDigit:
+    """The row of a thread's first element, where in the row it stands, the row's length, and which elements are of the next row."""
+
+    row: Value
+    place: Value
+    length: Value
+    more: Value | None
 
 
 class OneRow(Distributing):
@@ -163,70 +167,112 @@ class OneRow(Distributing):
         few = names <= dict(facts.magnitudes).keys() and facts.about(field.axes[plan.axis]) + plan.tile <= FEW
         self.dtype = "u32" if few else "index"
         self.lanes = plan.lanes
-        self.neighbours: dict[tuple[Value, TileRegion], _Neighbours] = {}
+        self.first: dict[tuple[Value, Affine | Value, TileRegion], _FirstDigit] = {}
+        self.digits: dict[tuple[Value, TileRegion], _Pair | None] = {}
         self.pairs: dict[tuple[Value, TileRegion], _Pair | None] = {}
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
-        if (pair := self.pair(value, region)) is not None and not isinstance(op, Binary):
-            return region.builder.select(pair.more, pair.second, pair.first)
-        if not isinstance(op, Binary) or op.operator not in ("div", "rem") or dtype_of(value) != "index":
-            return super().make(op, value, region)
-        found = self.stepping(value, region)
-        return super().make(op, value, region) if found is None else self.spread(found, region.builder)
-
-    def stepping(self, value: Value, region: TileRegion) -> _Neighbours | None:
-        """The value as one that grows by one along the thread's elements, where it is a quotient of such."""
-        source = value.source
-        if not isinstance(source, Binary) or source.operator not in ("div", "rem"):
-            return None
-        if (value, region) not in self.neighbours:
-            pair = self.divided(source, region)
-            if pair is None:
-                return None
-            self.neighbours[value, region] = pair
-        return self.neighbours[value, region]
-
-    def divided(self, op: Binary, region: TileRegion) -> _Neighbours | None:
         b = region.builder
-        whole, by = op.left.source, b.cast(self.value(op.right, region), self.dtype)
-        one = b.const(1, self.dtype)
-        if isinstance(whole, Index):
-            form = self.form(whole.of, region)
-            first = b.cast(b.index(form.without(SIMD)), self.dtype)
-            quotient, rest = b.op("div", first, by), b.op("rem", first, by)
+        if _is_digit(value):
+            if (digit := self.digit(value, region)) is not None:
+                return b.cast(digit.first if digit.more is None else b.select(digit.more, digit.second, digit.first), "index")
+            if (column := self.column(value, region)) is not None:
+                place = b.add(column.place, b.cast(b.index(Affine.of(SIMD)), self.dtype))
+                assert column.more is not None
+                return b.cast(b.select(column.more, b.sub(place, column.length), place), "index")
+            return super().make(op, value, region)
+        if (pair := self.pair(value, region)) is not None:
+            assert pair.more is not None
+            return b.select(pair.more, pair.second, pair.first)
+        read = self.read_of_rows(op, region) if isinstance(op, Load) else None
+        return super().make(op, value, region) if read is None else read
+
+    def digit(self, value: Value, region: TileRegion) -> _Pair | None:
+        """A number of rows, or a digit of one, for the row of the thread's first element, and for the next."""
+        if (value, region) not in self.digits:
+            self.digits[value, region] = self._digit(value, region) if _is_digit(value) else None
+        return self.digits[value, region]
+
+    def _digit(self, value: Value, region: TileRegion) -> _Pair | None:
+        op, b = value.source, region.builder
+        assert isinstance(op, Binary)
+        one, divides = b.const(1, self.dtype), op.operator == "div"
+        if isinstance(op.left.source, Index):
+            known = self.first_digit(op, region)
             if self.lanes == 1:
-                return _Neighbours(quotient if op.operator == "div" else rest, None)
-            place = b.add(rest, b.cast(b.index(Affine.of(SIMD)), self.dtype))
-            more = b.op("ge", place, by)
-            if op.operator == "div":
-                return _Neighbours(quotient, more)
-            return _Neighbours(b.select(more, b.sub(place, by), place), None)
-        before = self.stepping(op.left, region)
-        if before is None or (before.more is None and self.lanes > 1):
+                return _Pair(known.row, known.row, None) if divides else _Pair(known.place, known.place, None)
+            return _Pair(known.row, b.add(known.row, one), known.more) if divides else None
+        before = self.digit(op.left, region)
+        if before is None:
             return None
+        by = b.cast(self.value(op.right, region), self.dtype)
         quotient, rest = b.op("div", before.first, by), b.op("rem", before.first, by)
         if before.more is None:
-            return _Neighbours(quotient if op.operator == "div" else rest, None)
-        last = b.op("eq", b.add(rest, one), by)
-        if op.operator == "div":
-            return _Neighbours(quotient, b.both(last, before.more))
-        following = b.select(last, b.const(0, self.dtype), b.add(rest, one))
-        return _Neighbours(b.select(before.more, following, rest), None)
+            return _Pair(quotient, quotient, None) if divides else _Pair(rest, rest, None)
+        following = b.add(rest, b.sub(before.second, before.first))
+        last = b.op("eq", following, by)
+        if divides:
+            return _Pair(quotient, b.select(last, b.add(quotient, one), quotient), before.more)
+        return _Pair(rest, b.select(last, b.const(0, self.dtype), following), before.more)
 
-    def pair(self, value: Value, region: TileRegion) -> "_Pair | None":
+    def first_digit(self, op: Binary, region: TileRegion) -> _FirstDigit:
+        """Of the quotient or the remainder of an element's number."""
+        b, whole, by = region.builder, op.left.source, op.right.source
+        assert isinstance(whole, Index)
+        key = op.left, by.of if isinstance(by, Index) else op.right, region
+        if key not in self.first:
+            length = b.cast(self.value(op.right, region), self.dtype)
+            number = b.cast(b.index(self.form(whole.of, region).without(SIMD)), self.dtype)
+            row, place = b.op("div", number, length), b.op("rem", number, length)
+            lane = None if self.lanes == 1 else b.add(place, b.cast(b.index(Affine.of(SIMD)), self.dtype))
+            self.first[key] = _FirstDigit(row, place, length, None if lane is None else b.op("ge", lane, length))
+        return self.first[key]
+
+    def column(self, value: Value, region: TileRegion) -> _FirstDigit | None:
+        """Of a value that is an element's place in its row."""
+        op = value.source
+        if self.lanes == 1 or not _is_digit(value) or not isinstance(op, Binary) or op.operator != "rem":
+            return None
+        return self.first_digit(op, region) if isinstance(op.left.source, Index) else None
+
+    def read_of_rows(self, op: Load, region: TileRegion) -> Value | None:
+        """What a thread reads of a row of bytes, and of the next one, both as runs from any address. Longer elements are as well read each
+        by itself."""
+        mem, b = region.find(op.mem), region.builder
+        known_columns = ((name, self.column(self.named[name], region)) for name in op.symbols if name in self.named)
+        columns = [(name, column) for name, column in known_columns if column is not None]
+        if len(columns) != 1 or op.pad is not None or mem is None or dtype_of(op.result) not in BYTES:
+            return None
+        ((name, column),) = columns
+        others = {other for form in op.index for other in form.names} - {name}
+        varying = [*(self.named[other] for other in others if other in self.named), *([] if op.where is None else [op.where])]
+        pairs = {value: self.pair(value, region) for value in varying}
+        if not steps_by_one(mem_of(op.mem), op.index, name) or any(other in region.forms for other in others):
+            return None
+        if any(pair is None or pair.more is not column.more for pair in pairs.values()):
+            return None
+        assert column.more is not None
+        place, length = (Affine.of(b.cast(number, "index").name) for number in (column.place, column.length))
+        runs = []
+        for side in (0, 1):
+            known = {v: pair.of(side) for v, pair in pairs.items() if pair is not None}
+            along = place + Affine.of(SIMD) - side * length
+            *rows, last = self._index_of_row(op, mem, known, region, {name: along})
+            runs.append(b.load(mem, [*rows, last], b.both(None if op.where is None else known[op.where], b.inbounds(along, length))))
+        return b.op("or", *runs)  # each is 0 where the other reads
+
+    def pair(self, value: Value, region: TileRegion) -> _Pair | None:
         """The value for the row of the thread's first element, and for the next, where it follows from the number of the row alone."""
         key = (value, region)
         if key not in self.pairs:
             self.pairs[key] = self._paired(value, region) if self.lanes > 1 else None
         return self.pairs[key]
 
-    def _paired(self, value: Value, region: TileRegion) -> "_Pair | None":
+    def _paired(self, value: Value, region: TileRegion) -> _Pair | None:
         op, b = value.source, region.builder
         if isinstance(op, Binary):
-            number = self.stepping(value, region)
-            if number is None or number.more is None or dtype_of(value) != "index":
-                return None
-            return _Pair(b.cast(number.first, "index"), b.cast(b.add(number.first, b.const(1, self.dtype)), "index"), number.more)
+            digit = self.digit(value, region)
+            return None if digit is None else _Pair(b.cast(digit.first, "index"), b.cast(digit.second, "index"), digit.more)
         if not (isinstance(op, Cast | Index | InBounds) or (isinstance(op, Load) and op.where is None and mem_of(op.mem).readonly)):
             return None
         values = [
@@ -245,31 +291,37 @@ class OneRow(Distributing):
 
     def _of_row(self, op: Instruction, known: Mapping[Value, Value], region: TileRegion) -> Value:
         """What an instruction makes for one row. The row behind the last one reads an element at an end of its axis."""
-        b, names = region.builder, {old.name: new.name for old, new in known.items()}
-
-        def in_row(form: Affine) -> Affine:
-            # New names mustn't be taken for names of the field, which may be the same.
-            others = {name: self.symbol(name, region) for name in form.names if name not in names}
-            return form.substitute({**others, **names})
-
+        b = region.builder
         if not isinstance(op, Load):
-            return b.emit(rebuilt(op, known.__getitem__, in_row)).results[0]
+            return b.emit(rebuilt(op, known.__getitem__, lambda form: self._in_row(form, known, region))).results[0]
         mem = region.find(op.mem)
         assert mem is not None
-        last = [b.index(dim - 1) for dim in mem_of(mem).dims]
-        index = [b.index(in_row(form)) for form in op.index]
-        inside = [b.op("min", place, end) for place, end in zip(index, last, strict=True)]
-        for dim, form in enumerate(op.index):
-            if _may_fall(form, names.keys()):
-                inside[dim] = b.op("max", inside[dim], b.const(0, "index"))
-        return b.load(mem, [place.name for place in inside], None, op.pad)
+        return b.load(mem, self._index_of_row(op, mem, known, region), None, op.pad)
 
-    def spread(self, number: _Neighbours, b: Builder) -> Value:
-        """The number of each element."""
-        first = number.first
-        if number.more is not None:
-            first = b.select(number.more, b.add(first, b.const(1, self.dtype)), first)
-        return b.cast(first, "index")
+    def _in_row(self, form: Affine, known: Mapping[Value, Value], region: TileRegion) -> Affine:
+        # New names mustn't be taken for names of the field, which may be the same.
+        names = {old.name: new.name for old, new in known.items()}
+        others = {name: self.symbol(name, region) for name in form.names if name not in names}
+        return form.substitute({**others, **names})
+
+    def _index_of_row(
+        self, op: Load, mem: Value, known: Mapping[Value, Value], region: TileRegion, along: Mapping[str, Affine] | None = None
+    ) -> list[Affine]:
+        """Where an access of one row is; of the row behind the last one at an end of its axis. `along`: the place in the row."""
+        b, names, index = region.builder, {value.name for value in known}, []
+        for form, dim in zip(op.index, mem_of(mem).dims, strict=True):
+            if along is not None and (name := next((name for name in along if name in form.names), None)) is not None:
+                index.append(self._in_row(form.without(name), known, region) + along[name])
+                continue
+            place = b.op("min", b.index(self._in_row(form, known, region)), b.index(dim - 1))
+            index.append(Affine.of((b.op("max", place, b.const(0, "index")) if _may_fall(form, names) else place).name))
+        return index
+
+
+def _is_digit(value: Value) -> bool:
+    """Whether a value is a quotient or a remainder of an index."""
+    op = value.source
+    return isinstance(op, Binary) and op.operator in ("div", "rem") and dtype_of(value) == "index"
 
 
 def _may_fall(form: Affine, names: Collection[str]) -> bool:

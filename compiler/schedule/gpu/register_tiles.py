@@ -10,8 +10,9 @@ from attrs import evolve
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import dtype_of
-from compiler.hir.memory import Store
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
@@ -81,6 +82,9 @@ SHORT = 128
 
 WHOLE, MOST_EMPTY = 64, 1.02
 """Columns of a tile, and how many times as many as there are they may be."""
+
+LINE, LINE_CYCLES = 128, 4.3
+"""Bytes of a line of the cache, and cycles of a multiprocessor for each that a store touches (measured on an H200)."""
 
 LANES = 128
 """Instructions of threads that a multiprocessor issues in a cycle."""
@@ -275,6 +279,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
                 put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
                 cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
+                cost += padded * _store_slots(field, terms, across, lanes, facts) / depth
                 cost *= max(1.0, facts.processors / max(1, blocks))
                 if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_AHEAD * THREADS:
                     cost *= WAITING
@@ -289,6 +294,18 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 if best is None or cost < best[0]:
                     best = cost, tile
     return None if best is None else best[1]
+
+
+def _store_slots(field: HirFunction, terms: ReusedTerms, across: int, lanes: int, facts: Facts) -> float:
+    """Issue slots of a result that pass while it is stored: a warp's store takes its time for each line that it touches, however little
+    of it, and short rows that begin anywhere touch more of them."""
+    stores = [op for op in field.body.body if isinstance(op, Store) and terms.columns is not None and not terms.later]
+    sizes = [bytes_of(mem_of(op.mem).dtype) for op in stores if steps_by_one(mem_of(op.mem), op.index, terms.columns or "")]
+    beside, lines = min(across, facts.machine.lanes), 0.0
+    for size in sizes:
+        run = beside * lanes * size
+        lines += max(1.0, run / LINE) if lanes > 1 else 1 + (run - size) / LINE
+    return LINE_CYCLES * LANES * lines / (beside * lanes)
 
 
 def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int, machine: GpuMachine) -> int:

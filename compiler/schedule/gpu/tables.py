@@ -17,7 +17,8 @@ from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
-from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
+from compiler.schedule.gpu.lanes import SUMMED_ANYWHERE, contiguous_where_most_is, lanes_along, power_of_two
+from compiler.schedule.gpu.one_pass import is_joined
 from compiler.schedule.gpu.rows import column_table, is_chain, row_table
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
@@ -176,7 +177,8 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     if len(inside) == 1 and free == inside and (kept := column_table(field, facts.common, columns, inside[0], launch)) is not None:
         return kept
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
-    lanes = lanes_along(field, [columns])
+    joined = any(is_joined(op) for op in field.body.body)  # rows of threads join as many means as they have lanes
+    lanes = lanes_along(field, [columns], anywhere={} if joined else SUMMED_ANYWHERE)
     wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
     plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
     reasons = [f"{columns} lies along the threads: memory is contiguous along it"]

@@ -3,7 +3,7 @@ knows what the PTX ISA says of each instruction and nothing of the compiler; any
 shuffles and sums in memory is an error."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from compiler.backends.nvptx.compile import PtxModule
 
@@ -22,7 +22,7 @@ class Warp:
         self.text = module.text
         self.parameters = parameters
         self.memory: dict[int, int] = memory if memory is not None else {}
-        self.first = thread
+        self.first, self.lanes = thread, LANES
         self.registers: dict[str, list[int]] = {}
         self.symbols: dict[str, int] = {}
         self.stored: list[list[int]] = []
@@ -47,7 +47,7 @@ class Warp:
         bits = next((int(one[1:]) for one in reversed(kinds) if re.fullmatch(r"[bsu]\d+", one)), 64)
         signed = any(re.fullmatch(r"s\d+", one) for one in kinds)
         target, *sources = parts
-        values = [[self.value(source, lane) for source in sources] for lane in LANES]
+        values = [[self.value(source, lane) for source in sources] for lane in self.lanes]
         if kind == "shfl":
             self.registers[target] = self.shuffled(kinds[1], values)
             return
@@ -92,7 +92,7 @@ class Warp:
     def access(self, kind: str, kinds: list[str], parts: list[str], at: str) -> None:
         if "param" in kinds:
             number = int(at.rpartition("_")[2])
-            self.registers[parts[0]] = [self.parameters[number]] * 32
+            self.registers[parts[0]] = [self.parameters[number]] * len(self.lanes)
             return
         base, _, offset = at.partition("+")
         addresses = [self.value(base, lane) + int(offset or 0) for lane in LANES]
@@ -129,3 +129,71 @@ class Warp:
 def _signed(number: int, bits: int) -> int:
     number &= (1 << bits) - 1
     return number - (1 << bits) if number >> bits - 1 else number
+
+
+class Thread(Warp):
+    """One thread, which may branch, over memory of single bytes. An access outside of `pages` is an error."""
+
+    def __init__(self, module: PtxModule, parameters: Mapping[int, int], memory: dict[int, int], pages: Iterable[range]) -> None:
+        super().__init__(module, parameters, memory)
+        self.pages, self.lanes = tuple(pages), range(1)
+
+    def run(self) -> "Thread":
+        lines = [line.split("//")[0].strip().rstrip(";") for line in self.text[self.text.index("\n{") :].splitlines()]
+        labels = {line.rstrip(":"): number for number, line in enumerate(lines) if line.endswith(":")}
+        number = 0
+        while (line := lines[number]) != "ret":
+            number += 1
+            guard = re.match(r"@(!?)(%p\d+)\s+bra(?:\.uni)?\s+(\S+)", line)
+            if guard is not None:
+                number = labels[guard[3]] if bool(self.value(guard[2], 0)) != bool(guard[1]) else number
+            elif line.startswith("bra"):
+                number = labels[line.split()[-1]]
+            elif line and line[0] not in ".{}$" and not line.startswith("griddepcontrol"):
+                self.instruction(" ".join(line.split()))
+        return self
+
+    def instruction(self, words: str) -> None:
+        name, _, operands = words.partition(" ")
+        kind, *kinds = name.split(".")
+        parts = _TOKENS.findall(operands)
+        if kind == "mov" and "{" in operands:
+            if operands.startswith("{"):
+                low, high, whole = parts[0], parts[1], self.value(parts[2], 0)
+                self.registers |= {low: [whole & 0xFFFF], high: [whole >> 16]}
+            else:
+                self.registers[parts[0]] = [self.value(parts[1], 0) | self.value(parts[2], 0) << 16]
+        elif kind == "cvt":
+            number, bits = self.value(parts[1], 0), int(kinds[1][1:])
+            number = _signed(number, bits) if kinds[1].startswith("s") else number & (1 << bits) - 1
+            self.registers[parts[0]] = [number & (1 << int(kinds[0][1:])) - 1]
+        elif kind == "prmt":
+            assert kinds[-1] == "f4e", words
+            low, high, by = (self.value(part, 0) for part in parts[1:])
+            self.registers[parts[0]] = [(high << 32 | low) >> 8 * (by & 3) & 0xFFFFFFFF]
+        else:
+            super().instruction(words)
+
+    def computed(self, kind: str, kinds: list[str], bits: int, signed: bool, row: list[int]) -> int:
+        if kind in ("min", "max"):
+            pick = min if kind == "min" else max
+            return pick(_signed(x, bits) if signed else x for x in row) & (1 << bits) - 1
+        return ~row[0] & (1 << bits) - 1 if kind == "not" else super().computed(kind, kinds, bits, signed, row)
+
+    def access(self, kind: str, kinds: list[str], parts: list[str], at: str) -> None:
+        if "param" in kinds:
+            super().access(kind, kinds, parts, at)
+            return
+        base, _, offset = at.partition("+")
+        size = next(int(one[1:]) for one in reversed(kinds) if re.fullmatch(r"[bsuf]\d+", one)) // 8
+        begin = self.value(base, 0) + int(offset or 0)
+        everything = range(begin, begin + size * len(parts))
+        assert begin % len(everything) == 0, f"{kind}.{'.'.join(kinds)} at {begin}"
+        assert any(begin in page and everything[-1] in page for page in self.pages), f"{begin} is outside of {self.pages}"
+        for number, register in enumerate(parts):
+            place = begin + number * size
+            if kind == "ld":
+                known = sum(self.memory.get(place + byte, 0xEE) << 8 * byte for byte in range(size))
+                self.registers[register] = [_signed(known, 8 * size) & 0xFFFFFFFF if any(one.startswith("s") for one in kinds) else known]
+            else:
+                self.memory |= {place + byte: self.value(register, 0) >> 8 * byte & 0xFF for byte in range(size)}
