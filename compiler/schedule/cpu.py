@@ -12,6 +12,7 @@ from compiler.passes.joined_axes import joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.repeated_reads import repeated_reads
+from compiler.passes.rows_in_vectors import rows_in_vectors
 from compiler.passes.short_rows import short_rows
 from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
@@ -93,7 +94,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
-    return Scheduled(short_rows(turns_at_once(repeated_reads(function)), machine), words, unheeded)
+    return Scheduled(rows_in_vectors(short_rows(turns_at_once(repeated_reads(function)), machine), machine), words, unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

@@ -49,3 +49,25 @@ def f(k: tensor[K, i32], table: tensor[V, i32], N: int) {
         np.testing.assert_array_equal(program.f(k, table, n), np.full(n, n * table[k[:n]].sum()))
     with pytest.raises(zynml.ZynMLError, match="ZYN0801"):
         program.f(k, table[:5].copy(), 7)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f16", "f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 7, 64, 65, 200])
+def test_rows_of_a_table_in_vectors(dtype: str, columns: int) -> None:
+    numbers = {"i8": np.int8, "f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype]
+    program = zynml.compile(
+        f"""
+def moved(t: tensor[V, C, {dtype}], k: tensor[N, i32]) {{ compute(t, k) {{ for i in 0..N, c in 0..C: out[i, c] = t[k[i], c] }} }}
+def added(t: tensor[N, C, {dtype}], k: tensor[N, i32], V: int) {{
+    compute(t, k, V) -> tensor[V, C, {dtype}] {{ for i in 0..N, c in 0..C: out[k[i], c] += t[i, c] }}
+}}
+""",
+        threads=2,
+    )
+    wide = RANDOM.integers(-2, 3, (29, columns + 5)).astype(numbers)
+    k = RANDOM.integers(0, 17, 29).astype(np.int32)
+    sums = np.zeros((17, columns), numbers)
+    np.add.at(sums, k, wide[:, :columns])
+    for table in wide[:, :columns].copy(), wide[:, :columns]:
+        np.testing.assert_array_equal(np.asarray(program.moved(table[:17], k)), table[k])
+        np.testing.assert_array_equal(np.asarray(program.added(table, k, 17)), sums)
