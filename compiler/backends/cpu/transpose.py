@@ -28,10 +28,15 @@ def turned_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str | No
     return None
 
 
-def turn(w: FunctionWriter, rows: Sequence[LlvmValue], bits: int) -> list[LlvmValue]:
-    """The transposed square of elements of so many bits. Rounds that exchange halves of vectors, quarters and so on, down to those that a
-    machine's instructions keep apart; then rounds that interleave the rows of the upper half of a block with those of the lower half."""
+def turn(w: FunctionWriter, rows: Sequence[LlvmValue], bits: int, beside: int = 1) -> list[LlvmValue]:
+    """The transposed square of elements of so many bits, or squares `beside` each other, each by itself. Rounds that exchange halves of
+    vectors, quarters and so on, down to those that a machine's instructions keep apart; then rounds that interleave the rows of the upper
+    half of a block with those of the lower half."""
     result, count = list(rows), len(rows)
+
+    def each(lanes: Sequence[int]) -> list[int]:
+        return [lane % count + count * (number + beside * (lane // count)) for number in range(beside) for lane in lanes]
+
     block = min(count, APART // bits)
     step = count // 2
     while step >= block:
@@ -40,21 +45,29 @@ def turn(w: FunctionWriter, rows: Sequence[LlvmValue], bits: int) -> list[LlvmVa
         for row in range(count):
             if not row & step:
                 a, b = result[row], result[row + step]
-                result[row], result[row + step] = w.shuffle(a, b, low), w.shuffle(a, b, high)
+                result[row], result[row + step] = w.shuffle(a, b, each(low)), w.shuffle(a, b, each(high))
         step //= 2
     half = block // 2
     low = [lane + other for start in range(0, count, block) for lane in range(start, start + half) for other in (0, count)]
     high = [lane + half for lane in low]
     for _ in range(half.bit_length()):
         pairs = [(result[row], result[row + half]) for start in range(0, count, block) for row in range(start, start + half)]
-        result = [w.shuffle(a, b, lanes) for a, b in pairs for lanes in (low, high)]
+        result = [w.shuffle(a, b, each(lanes)) for a, b in pairs for lanes in (low, high)]
     return result
 
 
-def _squares(axes: Sequence[tuple[str, int]], axis: str, lanes: int) -> Iterator[Point]:
-    """The first point of every square."""
-    for point in points([(name, extent // lanes if name == axis else extent) for name, extent in axes]):
-        yield {**point, axis: point[axis] * lanes}
+def _squares(axes: Sequence[tuple[str, int]], axis: str, side: int) -> Iterator[Point]:
+    """The first point of every square, or of those beside it, of so many elements along the axis."""
+    for point in points([(name, extent // side if name == axis else extent) for name, extent in axes]):
+        yield {**point, axis: point[axis] * side}
+
+
+def _beside(w: FunctionWriter, indexing: Indexing, extent: int) -> int:
+    """Squares that are turned together, each in its own part of vectors: as many as fill the machine's."""
+    names = [text.partition("=") for text in w.module.attributes]
+    bits = next((int(width) for name, _, width in names if name == "prefer-vector-width"), APART)
+    fitting = max(1, bits // (8 * bytes_of(indexing.memory.type.dtype) * indexing.lanes))
+    return next(count for count in range(fitting, 0, -1) if extent % (count * indexing.lanes) == 0)
 
 
 def load_turned(
@@ -63,11 +76,14 @@ def load_turned(
     """The value at every point of the axes."""
     turned: dict[tuple[int, ...], LlvmValue] = {}
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
-    for first in _squares(axes, axis, lanes):
-        rows = [w.load(memory_type(dtype, lanes), row, bytes_of(dtype), notes) for row in _rows(w, indexing, first)]
-        for number, value in enumerate(turn(w, rows, 8 * bytes_of(dtype))):
-            point = {**first, axis: first[axis] + number}
-            turned[tuple(point[name] for name, _ in axes)] = convert(value)
+    beside = _beside(w, indexing, dict(axes)[axis])
+    for first in _squares(axes, axis, beside * lanes):
+        rows = [w.load(memory_type(dtype, beside * lanes), row, bytes_of(dtype), notes) for row in _rows(w, indexing, first)]
+        for number, values in enumerate(turn(w, rows, 8 * bytes_of(dtype), beside)):
+            for square in range(beside):
+                point = {**first, axis: first[axis] + square * lanes + number}
+                value = values if beside == 1 else w.shuffle(values, None, range(square * lanes, (square + 1) * lanes))
+                turned[tuple(point[name] for name, _ in axes)] = convert(value)
     return turned
 
 
@@ -81,15 +97,24 @@ def store_turned(
 ) -> None:
     """`marks`: the alignment of each row of a square, and its metadata."""
     dtype, lanes = indexing.memory.type.dtype, indexing.lanes
+    beside = _beside(w, indexing, dict(axes)[axis])
+    align, notes = marks
+
+    def row(first: Point, number: int) -> LlvmValue:
+        values = [value_at({**first, axis: first[axis] + square * lanes + number}) for square in range(beside)]
+        while len(values) > 1:
+            values = [w.shuffle(a, b, range(2 * a.type.lanes)) for a, b in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
+
     squares = [
-        turn(w, [value_at({**first, axis: first[axis] + number}) for number in range(lanes)], 8 * bytes_of(dtype))
-        for first in _squares(axes, axis, lanes)
+        turn(w, [row(first, number) for number in range(lanes)], 8 * bytes_of(dtype), beside)
+        for first in _squares(axes, axis, beside * lanes)
     ]
-    places = [_rows(w, indexing, first) for first in _squares(axes, axis, lanes)]
+    places = [_rows(w, indexing, first) for first in _squares(axes, axis, beside * lanes)]
     # squares beside each other fill lines of the cache one by one
     for lane in range(lanes):
         for square, rows in zip(squares, places, strict=True):
-            w.store(square[lane], next(rows), *marks)
+            w.store(square[lane], next(rows), align * beside if align > bytes_of(dtype) else align, notes)
 
 
 def _rows(w: FunctionWriter, indexing: Indexing, first: Point) -> Iterator[LlvmValue]:
