@@ -16,6 +16,7 @@ from compiler.hir.types import FLOATS, Tile, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.loop_wishes import LoopWishes
 from compiler.schedule.materialise import common_axes
+from compiler.schedule.pieces import LEAST_SQUARE
 from compiler.schedule.searches import searches
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
@@ -392,13 +393,14 @@ def _turn_results(field: HirFunction, facts: _TableFacts, full: int, tiles: dict
     """Windows that are read along one axis, where results lie along another one: squares of results are turned. Whether it is that."""
     if tiles or facts.scanned or not facts.windows:
         return False
-    own = [a for a in facts.common if a not in facts.ordered and _lanes(field, a, full) == full]
+    own = [a for a in facts.common if a not in facts.ordered and _lanes(field, a, full) >= min(full, LEAST_SQUARE)]
     loads, stores = ([op for op in field.body.body if isinstance(op, kind)] for kind in (Load, Store))
     near = {a: [0 < elements_apart(op, a) <= FEW_APART for op in loads if any(form.coefficient(a) for form in op.index)] for a in own}
     written = next((a for a in own if all(elements_apart(op, a) == 1 for op in stores) and not any(near[a])), "")
     read = next((a for a in own if a != written and near[a] and all(near[a])), "")
     if written and read:
-        tiles[read], tiles[written] = (1, full), (full, 1)
+        side = _lanes(field, read, _lanes(field, written, full))
+        tiles[read], tiles[written] = (1, side), (side, 1)
         reasons.append(f"{written} is written and {read} read along memory: squares of results are turned in registers")
     return bool(written and read)
 

@@ -1,5 +1,7 @@
 """Windows that move by one or more elements: vectors lie along the results, and few constant terms are written out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
@@ -74,3 +76,27 @@ def test_windows_over_channels_that_lie_last(taps: str, dtype: str) -> None:
             x[:, r : r + h - 2, q : q + v - 2].astype(np.float64) * w[r, q].astype(np.float64) for r in range(3) for q in range(3)
         )
         assert np.array_equal(np.asarray(f(x, w)).astype(np.float64), wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.float64])
+@pytest.mark.parametrize("shape", [(5, 13, 14), (3, 29, 27), (2, 35, 8)])
+def test_pools_of_few_results_in_any_layout(shape: tuple[int, int, int], dtype: Any) -> None:
+    pictures, high, wide = shape
+    rows, columns = (high - 3) // 2 + 1, (wide - 3) // 2 + 1
+    name = {np.float32: "f32", np.int8: "i8", np.float64: "f64"}[dtype]
+    text = f"""
+def f(x: tensor[{pictures}, {high}, {wide}, {name}]) {{
+    compute(x) {{
+        for n in 0..{pictures}, h in 0..{rows}, v in 0..{columns}:
+            var m = -100
+            for r in 0..3, q in 0..3: m = max(m, x[n, 2 * h + r, 2 * v + q])
+            out[n, h, v] = m
+    }}
+}}
+"""
+    text = text if dtype is np.int8 else text.replace("-100", "-inf")
+    x: Any = np.random.default_rng(high).integers(-99, 99, shape).astype(dtype)
+    expected = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2].max((-2, -1))
+    for order in (0, 1, 2), (0, 2, 1), (2, 1, 0):
+        view = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+        np.testing.assert_array_equal(np.asarray(zynml.compile(text).f(view)), expected)
