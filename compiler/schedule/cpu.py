@@ -8,6 +8,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
+from compiler.passes.checked_together import checked_together
 from compiler.passes.joined_axes import joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
@@ -94,7 +95,8 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
-    return Scheduled(rows_in_vectors(short_rows(turns_at_once(repeated_reads(function)), machine), machine), words, unheeded)
+    function = checked_together(turns_at_once(repeated_reads(function)))
+    return Scheduled(rows_in_vectors(short_rows(function, machine), machine), words, unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:
