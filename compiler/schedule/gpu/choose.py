@@ -39,6 +39,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
+from compiler.schedule.gpu.price.near_tables import best_launches
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.candidates import candidates, left_open
@@ -455,7 +456,10 @@ def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
     if not any(plan.place == "once" for plan in table.plans) and (joined := in_one_pass(field)) is not None:
         field, table = joined, block_table(joined, facts) or table
     table, heeded = with_tile(field, table)
-    return evolve(field_launches(field, table), heeded=followed(table) | heeded)
+    if field.loops or tile_of(field):
+        return evolve(field_launches(field, table), heeded=followed(table) | heeded)
+    best = best_launches(field, table, facts)
+    return evolve(best.launches, heeded=followed(best.table) | heeded)
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:

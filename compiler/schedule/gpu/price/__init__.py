@@ -1,0 +1,1 @@
+"""What launches cost, read off the code of their threads: one price for kernels of every making."""
