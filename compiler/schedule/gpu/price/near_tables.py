@@ -2,7 +2,6 @@
 another. Where the rule's table is far from what the bytes alone would take, they compete by price."""
 
 from collections.abc import Iterator
-from itertools import islice
 from math import prod
 
 from compiler.hir.module import HirFunction
@@ -46,7 +45,7 @@ def best_launches(field: HirFunction, table: Table, facts: Facts) -> PricedLaunc
         return given
     best, seen = given, {table}
     for _ in range(ROUNDS):
-        near = list(islice((other for other in near_tables(best.table) if other not in seen), MOST_TRIED + 1 - len(seen)))
+        near = [other for other in near_tables(best.table) if other not in seen][: MOST_TRIED + 1 - len(seen)]
         seen.update(near)
         tried = (_tried(field, other, facts, 1 if given.price.alike else SAMPLES) for other in near)
         cheapest = min((found for found in tried if found is not None), key=_nanoseconds, default=best)
@@ -56,7 +55,12 @@ def best_launches(field: HirFunction, table: Table, facts: Facts) -> PricedLaunc
     return best if _nanoseconds(best) < SURE * _nanoseconds(given) else given
 
 
-def near_tables(table: Table) -> Iterator[Table]:
+def near_tables(table: Table) -> list[Table]:
+    """Each once."""
+    return list(dict.fromkeys(_near_tables(table)))
+
+
+def _near_tables(table: Table) -> Iterator[Table]:
     threaded = [plan for plan in table.plans if plan.threads > 1]
     for plan in threaded:
         for threads in (plan.threads * 2, plan.threads // 2):
