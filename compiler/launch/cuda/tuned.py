@@ -13,6 +13,7 @@ from compiler.launch.cache import TUNING_RUNS
 from compiler.schedule.gpu.choose import LaunchChoice
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.products.tiling import Tiling
 from runtime.cuda.device import CudaDevice
 from runtime.records import evolve
@@ -61,10 +62,15 @@ def _runs(name: str) -> dict[str, Any]:
     return runs or {}
 
 
-def _cut_of(fields: Mapping[str, Any]) -> Tiling | ThreadTable:
-    return ThreadTable(**fields) if "registers" in fields else Tiling(**fields)
+def _cut_of(fields: Mapping[str, Any]) -> Tiling | ThreadTable | BlockDigits:
+    kind = ThreadTable if "registers" in fields else BlockDigits if "resident" in fields else Tiling
+    return kind(**fields)
 
 
-def _as_json(cut: Tiling | ThreadTable | None) -> Any:
+def _as_json(cut: Tiling | ThreadTable | BlockDigits | None) -> Any:
     """The choice as JSON gives it back."""
-    return None if cut is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(cut).items()}
+    return None if cut is None else {name: _lists(value) for name, value in asdict(cut).items()}
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(part) for part in value] if isinstance(value, tuple) else value

@@ -2,7 +2,6 @@
 turn must be remembered: 32 bits beside each register's best value, taken over where that is beaten. The index itself is put together
 behind the loop."""
 
-
 from compiler.hir.affine import Affine
 from compiler.hir.core import Cast, Contract, Index, Reduce, dtype_of
 from compiler.hir.identity import identity_of

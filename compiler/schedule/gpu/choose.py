@@ -17,7 +17,7 @@ from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_c
 from compiler.schedule.gpu.attention.launch import AttentionLaunch
 from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups
 from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, attention_on_warps
-from compiler.schedule.gpu.block_launches import field_launches, launches_of_blocks
+from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.cutting import one_after_the_other
@@ -33,13 +33,14 @@ from compiler.schedule.gpu.flat_sums import with_flat_sum
 from compiler.schedule.gpu.interleaved import interleaved
 from compiler.schedule.gpu.library.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.logistic import with_logistics
-from compiler.schedule.gpu.loop_wishes import ROLES, followed, is_serial, unheeded_of, unheeded_of_nest, with_tile
+from compiler.schedule.gpu.loop_wishes import ROLES, is_serial, unheeded_of, unheeded_of_nest
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
-from compiler.schedule.gpu.price.near_tables import best_launches
+from compiler.schedule.gpu.price.block_digits import BlockDigits
+from compiler.schedule.gpu.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.candidates import candidates, left_open
@@ -62,7 +63,6 @@ from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
-from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
@@ -84,9 +84,9 @@ class LaunchChoice:
     nanoseconds: float | None = None
 
     @property
-    def cut(self) -> Tiling | ThreadTable | None:
+    def cut(self) -> Tiling | ThreadTable | BlockDigits | None:
         """What was chosen."""
-        return self.facts.tiling or self.facts.table
+        return self.facts.tiling or self.facts.table or self.facts.digits
 
 
 def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> tuple[LaunchChoice, ...]:
@@ -103,6 +103,8 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         known = residues_together(prepared.field)
     elif near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
+    elif (tables := tables_to_try(prepared.field, prepared.facts)) and _first_way(prepared.field, prepared.facts) is block_launches:
+        return tuple(LaunchChoice(evolve(facts, digits=digits), nanoseconds) for digits, nanoseconds in tables)
     elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
         known = None
     if known is None:
@@ -247,6 +249,10 @@ def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Ite
             continue
         if launches is not None and _fits(launches, facts):
             yield launches
+
+
+def _first_way(field: HirFunction, facts: Facts) -> "Way | None":
+    return next((way for way in WAYS if next(_ways_to(field, facts, (way,)), None) is not None), None)
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
@@ -438,28 +444,14 @@ def _passes(field: HirFunction, facts: Facts) -> Launches | None:
     cut = reductions_and_results(in_one_pass(field) or field, facts)
     if cut is None:
         return None
-    parts = [*((part, (_blocks,)) for part in cut[0]), *((part, (map_launches,)) for part in cut[1])]
+    parts = [*((part, (block_launches,)) for part in cut[0]), *((part, (map_launches,)) for part in cut[1])]
     return _in_parts(field, facts, parts, "rows are few: a launch for each reduction along them")
 
 
 def _rows_first(field: HirFunction, facts: Facts) -> Launches | None:
     words = "rows are reduced first: a launch behind combines what they make"
     parts = rows_first(field, facts)
-    return None if parts is None else _in_parts(field, facts, [(part, (_blocks,)) for part in parts], words)
-
-
-def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
-    field = terms_of_products(field)
-    table = block_table(field, facts)
-    if table is None:
-        return None
-    if not any(plan.place == "once" for plan in table.plans) and (joined := in_one_pass(field)) is not None:
-        field, table = joined, block_table(joined, facts) or table
-    table, heeded = with_tile(field, table)
-    if field.loops or tile_of(field):
-        return evolve(field_launches(field, table), heeded=followed(table) | heeded)
-    best = best_launches(field, table, facts)
-    return evolve(best.launches, heeded=followed(best.table) | heeded)
+    return None if parts is None else _in_parts(field, facts, [(part, (block_launches,)) for part in parts], words)
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:
@@ -474,7 +466,7 @@ APART = "each sum of products is computed by itself: what it comes to is read wh
 
 Way = Callable[[HirFunction, Facts], Launches | None]
 
-REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, _passes, _blocks)
+REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, _passes, block_launches)
 """What parts of a field become that tensor cores don't take."""
 
 WAYS: tuple[Way, ...] = (
@@ -501,7 +493,7 @@ WAYS: tuple[Way, ...] = (
     _each_by_itself,
     _passes,
     _rows_first,
-    _blocks,
+    block_launches,
     _threads,
 )
 """What a field may become, the narrowest first. Each gives None, or raises `NotPlaceable`, for what it doesn't take."""

@@ -17,6 +17,7 @@ from compiler.machines.nvidia import PORTABLE
 from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.memory_order import in_order, memory_order, without_gaps
+from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Product, Unit
 from runtime.records import evolve, frozen
@@ -51,6 +52,8 @@ class Facts:
     """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
     table: ThreadTable | None = None
     """What threads of a derived kernel have, where that was chosen."""
+    digits: BlockDigits | None = None
+    """What blocks of threads have, where that was chosen."""
     zeroed: frozenset[str] = frozenset()
     """Memories that are zeros before the first launch."""
 

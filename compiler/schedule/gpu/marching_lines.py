@@ -2,7 +2,6 @@
 steps of all its lines to shared memory and back, neighbours along each line side by side, and each thread goes along its own line
 there. The operations and their order stay as they are."""
 
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield

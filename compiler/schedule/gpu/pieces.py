@@ -1,6 +1,5 @@
 """Loops along memory, in pieces of 16 bytes: a thread reads neighbours at once, which begin at a multiple of 16 bytes."""
 
-
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.memory import Load, mem_of

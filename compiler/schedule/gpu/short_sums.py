@@ -195,9 +195,7 @@ def _is_window(field: HirFunction, axis: str) -> bool:
     """Whether some index moves along the reduced axis and along one that isn't reduced."""
     others = set(field.axes) - set(_reduced(field))
     return any(
-        form.coefficient(axis) and any(form.coefficient(other) for other in others)
-        for op in _accesses(field, Load)
-        for form in op.index
+        form.coefficient(axis) and any(form.coefficient(other) for other in others) for op in _accesses(field, Load) for form in op.index
     )
 
 

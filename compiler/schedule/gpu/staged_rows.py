@@ -164,9 +164,7 @@ class StagedCooperation(LaneCooperation):
         begin, end = (b.cast(b.load(self.bounds, [place]), "index") for place in range(2))
         return begin, end
 
-    def joined(
-        self, loop: For, block: tuple[Value, Value], row: tuple[Value, Value], cells: Sequence[Value], b: Builder
-    ) -> list[Value]:
+    def joined(self, loop: For, block: tuple[Value, Value], row: tuple[Value, Value], cells: Sequence[Value], b: Builder) -> list[Value]:
         """What the cells hold with the elements of the row: where the block's elements begin and end, and those of the row behind that."""
         (begin, end), (low, high) = block, row
         with b.loop("chunk", begin.name, end.name, self.staged.elements, cells, unroll=1) as (inner, walked):

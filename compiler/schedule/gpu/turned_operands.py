@@ -1,7 +1,6 @@
 """Windows over what lies along another axis than results do: neighbouring lanes would read far from each other, and each element many
 times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
 
-
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Value

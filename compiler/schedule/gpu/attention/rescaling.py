@@ -2,7 +2,6 @@
 the exponential changes (`passes/online.py` proves where that holds). The textbook's three passes over the scores of attention become
 one."""
 
-
 from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce
 from compiler.hir.module import HirFunction

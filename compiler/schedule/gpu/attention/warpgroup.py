@@ -24,6 +24,7 @@ from compiler.schedule.region import TileRegion
 
 UNIT = AttendingUnit(ROWS, WARPGROUP, copying=WARPGROUP)
 
+
 class AttentionGroup(Warpgroup):
     """Also its first `row` in the block's tile, and the thread's warp and lane."""
 

@@ -71,9 +71,7 @@ class BlockSort:
             self.one_pass(body, ranking, along, words, places, shift, box)
         self.write(words, places)
 
-    def one_pass(
-        self, b: Builder, ranking: Ranking, along: Affine, words: Value, places: Value | None, shift: Value, box: Value
-    ) -> None:
+    def one_pass(self, b: Builder, ranking: Ranking, along: Affine, words: Value, places: Value | None, shift: Value, box: Value) -> None:
         """The digits that begin at `shift`; `box` holds it too, so that digits are computed again when they are wanted, not kept in
         registers."""
         ranking.clear(b)

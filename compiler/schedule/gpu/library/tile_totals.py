@@ -48,9 +48,7 @@ class TileTotals:
 
 
 @contextmanager
-def for_each(
-    b: Builder, extents: Sequence[Affine], once: Callable[[Builder], None] | None = None
-) -> Iterator[tuple[Builder, list[Value]]]:
+def for_each(b: Builder, extents: Sequence[Affine], once: Callable[[Builder], None] | None = None) -> Iterator[tuple[Builder, list[Value]]]:
     """`with for_each(b, extents) as (inner, places):` a launch with a thread for each index of these extents. `once`:
     what the first thread does besides."""
     counts = [b.count(extent) for extent in extents]

@@ -163,9 +163,9 @@ class _Follower:
         mem = mem_of(memory)
         strides = self.strides(mem)
         shape = shape_of(op, mem, index, strides, self.axes)
-        where = getattr(op, "where", None) or getattr(op, "valid", None)
+        where, share = getattr(op, "where", None) or getattr(op, "valid", None), 1.0
         if where is not None and (mask := self.known.numbers.get(where.name)) is not None:
-            active = active & self.of_threads(mask.numbers).astype(bool)
+            active, share = active & self.of_threads(mask.numbers).astype(bool), mask.share
         lines = self.by_warp(active)
         self.work.instructions += weight * shape.times * float(lines.any(axis=1).sum())
         if not active.any() or mem.space in (Space.LOCAL, Space.CONSTANT):
@@ -178,7 +178,7 @@ class _Follower:
         if traffic is None:
             traffic = MemoryTraffic(bytes_of(mem.dtype) * prod(map(self.known.number, mem.dims)))
             self.work.memories[memory.name] = traffic
-        traffic.count(addresses, lines, shape, moves, self.turns, weight, isinstance(op, Store | StoreWords))
+        traffic.count(addresses, lines, shape, moves, self.turns, weight, isinstance(op, Store | StoreWords), share)
         return 0.0
 
     def addresses(self, mem: Mem, index: Sequence[Affine], strides: Sequence[int]) -> tuple[Array | None, Moves]:

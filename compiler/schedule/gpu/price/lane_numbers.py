@@ -30,6 +30,8 @@ class Known:
 
     numbers: Array
     moves: Moves = {}
+    share: float = 1.0
+    """Of a condition: for how many of the elements along axes of registers it holds, where it holds for the first."""
 
 
 class LaneNumbers:
@@ -80,8 +82,7 @@ class LaneNumbers:
             case WarpIndex(operator=operator):
                 return Known({"lane": self.thread % self.lanes, "warp": self.thread // self.lanes}.get(operator, np.array(0)))
             case InBounds(of=of, below=below):
-                place, extent = self.form(of), self.form(below)
-                return None if place is None or extent is None else Known((place.numbers >= 0) & (place.numbers < extent.numbers))
+                return self._inside(of, below)
             case Cast(value=value) if not is_float(op.to):
                 return self.numbers.get(value.name)
             case Unary(operator="not", value=value) if dtype_of(value) == "i1" and (known := self.numbers.get(value.name)) is not None:
@@ -95,6 +96,17 @@ class LaneNumbers:
                     return None
                 return Known(np.where(which.numbers, a.numbers, c.numbers), _elsewhere(which, a, c))
         return None
+
+    def _inside(self, of: Affine, below: Affine) -> Known | None:
+        place, extent = self.form(of), self.form(below)
+        if place is None or extent is None:
+            return None
+        steps = [np.arange(self.axes[name]) * of.coefficient(name) for name in of.names if name in self.axes]
+        on = np.add.outer(steps[0], steps[1]).ravel() if len(steps) == 2 else steps[0] if len(steps) == 1 else np.zeros(1, np.int64)
+        first = (place.numbers >= 0) & (place.numbers < extent.numbers)
+        every = np.add.outer(place.numbers, on)
+        inside = (every >= 0) & (every < np.expand_dims(extent.numbers, -1))
+        return Known(first, share=float(inside[first].mean()) if first.any() else 1.0)
 
     def _in_grid(self, op: GridIndex) -> Known:
         x, y, _ = self.block
@@ -138,5 +150,5 @@ def _combined(operator: str, a: Known, c: Known) -> Known | None:
         case "div" | "rem" if np.all(right):
             return Known(left // right if operator == "div" else left % right, _elsewhere(a, c))
         case _ if operator in OPERATORS:
-            return Known(getattr(np, OPERATORS[operator])(left, right), _elsewhere(a, c))
+            return Known(getattr(np, OPERATORS[operator])(left, right), _elsewhere(a, c), min(a.share, c.share))
     return None

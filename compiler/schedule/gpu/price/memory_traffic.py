@@ -87,10 +87,10 @@ class MemoryTraffic:
 
     def count(
         self, addresses: Array | None, active: Array, shape: AccessShape, moves: Moves, turns: Mapping[str, float], weight: float,
-        stores: bool,
+        stores: bool, share: float,
     ) -> None:  # fmt: skip
         """Adds an access. `addresses` of all threads, a line a warp, None where data say them; `active` threads alike; `weight`: how often
-        the threads come by."""
+        the threads come by; `share`: how much of the access they make."""
         if addresses is None:  # as for addresses that have nothing to do with each other
             lanes = float(active.sum())
             asked, sectors, wavefronts, run = np.arange(int(lanes)), lanes, lanes, float(SECTOR)
@@ -103,11 +103,11 @@ class MemoryTraffic:
             run = SECTOR * float(asked.size) / (1 + np.count_nonzero(np.diff(asked) > 1))
         by_turns = [(turns[name], inf if step is None else abs(step)) for name, step in moves.items() if step != 0 and name in turns]
         growth, run = _grown(run, [*((count, float(step)) for count, step in shape.steps if step), *by_turns])
-        repeats = weight * shape.times
+        repeats = weight * shape.times * share
         self.wavefronts += wavefronts * repeats
         self.stored += sectors * repeats if stores else 0.0
         self.run, self.widest = max(self.run, run), max(self.widest, shape.wide)
-        self.places.setdefault(tuple(turns.values()), []).append((asked, growth))
+        self.places.setdefault(tuple(turns.values()), []).append((asked, growth * share))
 
 
 def _grown(run: float, steps: Iterable[tuple[float, float]]) -> tuple[float, float]:

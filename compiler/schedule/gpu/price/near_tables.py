@@ -6,8 +6,9 @@ from math import prod
 
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
-from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
 from compiler.schedule.gpu.price.block_work import NotPriced
 from compiler.schedule.gpu.price.launch_price import SAMPLES, LaunchPrice, price_of
 from compiler.schedule.launches import Launches
@@ -21,6 +22,9 @@ NEAR = 1.25
 """Times what the bytes alone would take: from there on others are looked for."""
 SURE = 0.8
 """Of the rule's price: what another's has to be below, since a price may be wrong by as much."""
+NEAR_ENOUGH, WORTH_TRYING, MOST_CANDIDATES = 1.1, 1.1, 5
+"""Times what the bytes alone would take, from where on others are tried on a device; times the rule's price, up to which they are; and how
+many, the rule's among them."""
 ROUNDS = 2
 """How often neighbours of the best are looked at."""
 MOST_TRIED = 20
@@ -53,6 +57,18 @@ def best_launches(field: HirFunction, table: Table, facts: Facts) -> PricedLaunc
             break
         best = cheapest
     return best if _nanoseconds(best) < SURE * _nanoseconds(given) else given
+
+
+def near_digits(field: HirFunction, table: Table, facts: Facts) -> list[tuple[BlockDigits, float]]:
+    """The digits of a rule's table and of some near it that may be as fast, with their nanoseconds: candidates for a device to try, where
+    all of them give the same bits."""
+    given = _priced(field, table, facts)
+    if given.price is None or given.price.nanoseconds < max(SMALL, NEAR_ENOUGH * given.price.least):
+        return []
+    tried = (_tried(field, other, facts, 1 if given.price.alike else SAMPLES) for other in near_tables(table)[:MOST_TRIED])
+    others = sorted((found for found in tried if found is not None), key=_nanoseconds)
+    near = [found for found in others if _nanoseconds(found) < WORTH_TRYING * _nanoseconds(given)]
+    return [(digits_of(found.table), _nanoseconds(found)) for found in (given, *near[: MOST_CANDIDATES - 1])]
 
 
 def near_tables(table: Table) -> list[Table]:

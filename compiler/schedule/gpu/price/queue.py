@@ -5,8 +5,8 @@ from math import ceil
 
 DRAIN = 0.3
 """Of a wave's turn: loads come first and stores last."""
-FEW_BLOCKS = 8
-"""Of a multiprocessor, below which its last round counts."""
+MANY_ROUNDS = 4
+"""Of blocks on a multiprocessor, from which on the last doesn't count: blocks no longer begin together."""
 OWN = ("the second cache", "the first cache", "instructions")
 """What each multiprocessor has by itself: those with a block more than others end later. Memory is all theirs."""
 
@@ -18,12 +18,14 @@ def passed(
     blocks, goes on beside all others; `warps` of a block; `resident` blocks of a multiprocessor; `waiting`: nanoseconds that a block
     takes beside what it queues for, in so many turns."""
     each = blocks / processors
-    uneven = ceil(each) / each if each < FEW_BLOCKS else 1.0
-    at_once = min(resident, max(1, ceil(each)))
-    portions = uneven * each * warps
-    services = [streams["memory"] / portions, *(streams[name] * uneven / portions for name in OWN)]
-    total = max(portions / _throughput(waiting, services, at_once * warps), streams["blocks"])
-    return total * (1 + DRAIN / max(0.6, each / resident) / turns)
+    most = ceil(each)
+    services = [streams["memory"] / (most * warps), *(streams[name] / (each * warps) for name in OWN)]
+    rounds, left = divmod(most, resident)
+    if rounds >= MANY_ROUNDS:
+        total = each * warps / _throughput(waiting, [streams["memory"] / (each * warps), *services[1:]], resident * warps)
+    else:
+        total = sum(count * warps / _throughput(waiting, services, count * warps) for count in [resident] * rounds + [left] * (left > 0))
+    return max(total, streams["blocks"]) * (1 + DRAIN / max(0.6, each / resident) / turns)
 
 
 def _throughput(waiting: float, services: Sequence[float], customers: int) -> float:

@@ -30,9 +30,7 @@ from compiler.schedule.region import Target, TileRegion
 class BoundedSteps:
     """The steps of a tile, from the first one that is multiplied on."""
 
-    def __init__(
-        self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion, first: Value
-    ) -> None:
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion, first: Value) -> None:
         self.placing, self.group, self.product, self.region, self.first = placing, group, product, region, first
 
     def cleared(self, b: Builder, turn: Value, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]) -> None:

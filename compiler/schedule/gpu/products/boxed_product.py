@@ -244,9 +244,7 @@ def _contiguous_first(product: SumOfLoads) -> Iterator[str]:
     yield from sorted(over, key=lambda axis: axis not in last)
 
 
-def _planned(
-    function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str
-) -> BoxedProduct | None:
+def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str) -> BoxedProduct | None:
     summed = _alike_sides(product, a, b, along)
     if summed is None or any(one.b.steps or not _end_alike(function, (one.a, one.b), along) for one in summed):
         return None
@@ -331,8 +329,7 @@ def _work(
         matrices=_elements(function, facts, [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *over)]),
         down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
         columns=_elements(function, facts, b.axes),
-        steps=_elements(function, facts, [axis for axis in over if axis != along])
-        * -(-facts.about(function.axes[along]) // a.depth),
+        steps=_elements(function, facts, [axis for axis in over if axis != along]) * -(-facts.about(function.axes[along]) // a.depth),
         processors=facts.processors,
         astride=(any(one.astride for one in above), any(one.astride for one in beside)),
         sums=len(summed),

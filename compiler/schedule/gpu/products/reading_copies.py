@@ -52,9 +52,9 @@ class Reading:
         old, product = self.function, self.found
         out = FieldCopy(old, self.forms)
         dims = {memory: mem_of(memory).dims for memory in self.views}
-        out.parameters({
-            memory: evolve(mem_of(memory), dims=(*dims[memory][:-2], dims[memory][-2] * last)) for memory, last in self.views.items()
-        })
+        out.parameters(
+            {memory: evolve(mem_of(memory), dims=(*dims[memory][:-2], dims[memory][-2] * last)) for memory, last in self.views.items()}
+        )
         memories = {copy: out.function.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
         for axis, extent in {**old.axes, **self.axes}.items():
             if axis not in self.forms:

@@ -5,7 +5,6 @@ memory. What is left of them was copied to the stage, or warpgroups put it aside
 way; and they turn columns that lie across. Launches before could do that too (`three_products.py`): they read and write the whole operand,
 while a block does the same work for each of its tiles."""
 
-
 from collections.abc import Mapping
 
 from compiler.hir.affine import Affine
@@ -69,9 +68,7 @@ class RowsInRegisters:
         return self.words[*place, left], (), False
 
 
-def prepare(
-    b: Builder, placing: BlockTiles, group: MultiplyingWarpgroup, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]
-) -> None:
+def prepare(b: Builder, placing: BlockTiles, group: MultiplyingWarpgroup, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]) -> None:
     """All warpgroups of a tile prepare a share of the columns, and wait for each other."""
     product = group.product
     assert product.low is not None
