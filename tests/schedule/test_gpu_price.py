@@ -1,17 +1,27 @@
 """Prices read off the code of threads: what a block of a known kernel reads and issues, as counted by hand, and tables near a rule's."""
 
+import json
 from math import prod
 
+import numpy as np
 import pytest
 
 import zynml
+from compiler.emulator.interpret import interpret
 from compiler.hir.parse import parse_function
+from compiler.launch.cuda import tuned
+from compiler.launch.thread_kernels import launch_choices
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.choose import LaunchChoice
+from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
 from compiler.schedule.gpu.price.block_work import BlockWork, NotPriced, block_work
 from compiler.schedule.gpu.price.near_tables import near_tables
 from compiler.schedule.gpu.price.queue import passed
+from compiler.schedule.gpu.priced_blocks import in_blocks
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
+from runtime.records import evolve
 
 SM_90A = MACHINES["sm_90a"]
 LATENCY = 700
@@ -76,9 +86,7 @@ def test_conditions_known_for_no_thread_are_not_followed() -> None:
 
 
 def test_masks_keep_lanes_from_memory() -> None:
-    text = (
-        "%t = thread_idx x : index   %p = inbounds of=t below=M : i1   %v = load %x[0, t] where=%p : f32   store %out[0, t], %v where=%p"
-    )
+    text = "%t = thread_idx x : index   %p = inbounds of=t below=M : i1   %v = load %x[0, t] where=%p : f32   store %out[0, t], %v where=%p"
     assert work(text, M=64).memories["x"].touched == 64 * 4
 
 
@@ -162,3 +170,63 @@ def test_facts_decide_alone() -> None:
     first, second = (str(kernel.threads.launches.launches[0].function) for kernel in kernels)
     assert isinstance(kernels[0].threads.facts, Facts)
     assert (kernels[0].threads.facts == kernels[1].threads.facts) <= (first == second)
+
+
+HIGHEST = """def f(x: tensor[N, M, u8]) {
+    compute(x) { for i in 0..M {
+        var s = 0
+        for j in 0..N: s = max(s, x[j, i])
+        out[i] = s
+    } }
+}"""
+SUM = HIGHEST.replace("u8]", "f32]").replace("s = 0", "s = 0.0").replace("max(s, x[j, i])", "s + x[j, i]")
+
+
+def offered(text: str, **sizes: int) -> tuple[LaunchChoice, ...]:
+    built = zynml.compile(text)._session.launches_like([f"x={sizes['N']}x{sizes['M']}"], "emulator:sm_90a")[0].built
+    return launch_choices(built, sizes, ("x", "out"), SM_90A)
+
+
+def test_exact_reductions_offer_tables_to_try() -> None:
+    """The rule's table first; each of another shape, priced, of which a device may find the fastest."""
+    found = offered(HIGHEST, N=3200, M=24192)
+    assert 2 <= len(found) <= 5
+    assert len({choice.cut for choice in found}) == len(found)
+    assert all(isinstance(choice.cut, BlockDigits) and choice.nanoseconds for choice in found)
+
+
+def test_sums_of_floats_have_one_table() -> None:
+    """Another table would add them up in another order."""
+    assert len(offered(SUM, N=3200, M=24192)) == 1
+
+
+def test_digits_are_told_by_their_fields() -> None:
+    digits = BlockDigits(((64, 1, 8), (4, 8, 1)), (64, 4), 16, 2)
+    assert digits.words() == ("blocks of 64 x 4 threads, 16 blocks share each sum",)
+    assert tuned._cut_of(json.loads(json.dumps(tuned._as_json(digits)))).words() == digits.words()
+
+
+def test_a_table_takes_its_digits() -> None:
+    rule = table(AxisPlan("i", "block", lanes=16, threads=32), AxisPlan("j", threads=8, dim=1), block=(32, 8), split=LoopSplit("j", 8))
+    other = BlockDigits(((64, 1, 8), (4, 8, 1)), (64, 4), 16, 0).of(rule)
+    assert digits_of(other) == BlockDigits(((64, 1, 8), (4, 8, 1)), (64, 4), 16, 0)
+    assert [plan.tile for plan in other.plans] == [512, 32]
+
+
+@pytest.mark.parametrize("rows", [1, 97, 131])
+def test_each_table_gives_the_same_bits(rows: int) -> None:
+    """The highest of each column, by the rule's table and by all near it."""
+    x = np.random.default_rng(rows).integers(0, 255, (rows, 77), np.uint8)
+    built = zynml.compile(HIGHEST)._session.launches_like([f"x={rows}x77"], "emulator:sm_90a")[0].built
+    facts = launch_choices(built, {"N": rows, "M": 77}, ("x", "out"), SM_90A)[0].facts
+    assert built.field is not None
+    ruled = in_blocks(built.field, facts)
+    assert ruled is not None
+    sizes = {"N": rows, "M": 77}
+    for near in [ruled[1], *near_tables(ruled[1])[:6]]:
+        (launch,) = field_launches(ruled[0], evolve(near, split=None)).launches
+        out = np.zeros(77, np.uint32)
+        given = {"x": x, "out": out} | sizes
+        arguments = [given[parameter.name] for parameter in launch.function.parameters]
+        interpret(launch.function, arguments, grid=(launch.blocks(sizes), 1, 1), block=launch.block)
+        assert out.tolist() == x.max(axis=0).tolist()

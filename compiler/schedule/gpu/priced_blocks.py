@@ -22,7 +22,7 @@ EXACT = ("min", "max", "and", "or", "xor", "argmin", "argmax")
 
 
 def block_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    ruled = _ruled(field, facts)
+    ruled = in_blocks(field, facts)
     if ruled is None:
         return None
     field, table = ruled
@@ -38,7 +38,7 @@ def block_launches(field: HirFunction, facts: Facts) -> Launches | None:
 
 def tables_to_try(field: HirFunction, facts: Facts) -> list[tuple[BlockDigits, float]]:
     """What a device may try, with its nanoseconds: nothing where sums depend on their order, or where the program says tables."""
-    ruled = None if field.loops or tile_of(field) or not all(map(_is_exact, field.body.body)) else _ruled(field, facts)
+    ruled = None if field.loops or tile_of(field) or not all(map(_is_exact, field.body.body)) else in_blocks(field, facts)
     return [] if ruled is None else near_digits(*ruled, facts)
 
 
@@ -48,7 +48,7 @@ def _is_exact(op: object) -> bool:
     return (isinstance(op, Reduce) and op.monoid in EXACT) or not any(is_float(dtype_of(result)) for result in op.results)
 
 
-def _ruled(field: HirFunction, facts: Facts) -> tuple[HirFunction, Table] | None:
+def in_blocks(field: HirFunction, facts: Facts) -> tuple[HirFunction, Table] | None:
     """The field as blocks compute it, and its rule's table."""
     field = terms_of_products(field)
     table = block_table(field, facts)

@@ -45,13 +45,13 @@ def best_launches(field: HirFunction, table: Table, facts: Facts) -> PricedLaunc
     """The launches of a field by its rule's table, or by one near it whose price is surely less. Raises `NotPlaceable` where the rule's
     table can't be."""
     given = _priced(field, table, facts)
-    if given.price is None or given.price.nanoseconds < max(SMALL, NEAR * given.price.least):
+    if given.price is None or _nanoseconds(given) < max(SMALL, NEAR * _least(given)):
         return given
     best, seen = given, {table}
     for _ in range(ROUNDS):
         near = [other for other in near_tables(best.table) if other not in seen][: MOST_TRIED + 1 - len(seen)]
         seen.update(near)
-        tried = (_tried(field, other, facts, 1 if given.price.alike else SAMPLES) for other in near)
+        tried = (_tried(field, other, facts, _samples(given)) for other in near)
         cheapest = min((found for found in tried if found is not None), key=_nanoseconds, default=best)
         if _nanoseconds(cheapest) >= _nanoseconds(best):
             break
@@ -62,10 +62,10 @@ def best_launches(field: HirFunction, table: Table, facts: Facts) -> PricedLaunc
 def near_digits(field: HirFunction, table: Table, facts: Facts) -> list[tuple[BlockDigits, float]]:
     """The digits of a rule's table and of some near it that may be as fast, with their nanoseconds: candidates for a device to try, where
     all of them give the same bits."""
-    given = _priced(field, table, facts)
-    if given.price is None or given.price.nanoseconds < max(SMALL, NEAR_ENOUGH * given.price.least):
+    given = _tried(field, table, facts, SAMPLES)
+    if given is None or _nanoseconds(given) < max(SMALL, NEAR_ENOUGH * _least(given)):
         return []
-    tried = (_tried(field, other, facts, 1 if given.price.alike else SAMPLES) for other in near_tables(table)[:MOST_TRIED])
+    tried = (_tried(field, other, facts, _samples(given)) for other in near_tables(table)[:MOST_TRIED])
     others = sorted((found for found in tried if found is not None), key=_nanoseconds)
     near = [found for found in others if _nanoseconds(found) < WORTH_TRYING * _nanoseconds(given)]
     return [(digits_of(found.table), _nanoseconds(found)) for found in (given, *near[: MOST_CANDIDATES - 1])]
@@ -138,6 +138,16 @@ def _tried(field: HirFunction, table: Table, facts: Facts, samples: int) -> Pric
     return found if fits and found.price is not None else None
 
 
+def _samples(given: PricedLaunches) -> int:
+    """Blocks to be followed of tables near one."""
+    return 1 if given.price is not None and given.price.alike else SAMPLES
+
+
 def _nanoseconds(found: PricedLaunches) -> float:
     assert found.price is not None
     return found.price.nanoseconds
+
+
+def _least(found: PricedLaunches) -> float:
+    assert found.price is not None
+    return found.price.least
