@@ -12,8 +12,8 @@ from compiler.hir.parse import parse_function
 from compiler.launch.cuda import tuned
 from compiler.launch.thread_kernels import launch_choices
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.choose import LaunchChoice
-from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
 from compiler.schedule.gpu.price.block_work import BlockWork, NotPriced, block_work

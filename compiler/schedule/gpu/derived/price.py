@@ -15,6 +15,7 @@ from compiler.schedule.gpu.derived.accesses import LoadGroup, load_groups, store
 from compiler.schedule.gpu.derived.instances import Part, ThreadInstances, operands_of
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.price.queue import throughput
 from runtime.records import frozen
 
 SECTOR, LINE = 32, 128
@@ -202,22 +203,11 @@ def price(
     customers = at_once * max(1, warps // 4)
     portions = each * max(1, warps // 4)
     services = [streams[name] / portions for name in ("memory", "the second cache", "the first cache", "instructions")]
-    passed = max(portions / _throughput(waiting, services, customers), streams["blocks"])
+    passed = max(portions / throughput(waiting, services, customers), streams["blocks"])
     if each < 8:
         passed *= ceil(each) / each
     passed *= 1 + DRAIN / max(0.6, each / resident)
     return ThreadPrice(passed + rates.launch, tuple(streams.items()), instructions / prod(table.registers), registers)
-
-
-def _throughput(waiting: float, services: Sequence[float], customers: int) -> float:
-    """Portions a nanosecond of a closed queue: mean value analysis."""
-    queues = [0.0] * len(services)
-    rate = 0.0
-    for number in range(1, customers + 1):
-        responses = [service * (1 + queue) for service, queue in zip(services, queues, strict=True)]
-        rate = number / (waiting + sum(responses))
-        queues = [rate * response for response in responses]
-    return rate
 
 
 def _reach(nest: ThreadNest, table: ThreadTable, accesses: Sequence[ThreadAccess], position: int) -> int:

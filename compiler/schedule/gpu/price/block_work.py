@@ -28,6 +28,8 @@ UNKNOWN_TURNS = 16
 """Turns of a loop whose bounds come from data, about."""
 SHARED_WAIT, WARP_WAIT, BARRIER_WAIT = 30, 25, 40
 """Cycles until a value comes from shared memory, from another lane, and until the warps of a block have met."""
+PLAIN_WAIT, FUNCTION_WAIT, DIVISION_WAIT = 4, 40, 100
+"""Cycles until a sum, the value of a function, a quotient is there."""
 UNPRICED = (InstructionFamily.TENSOR_CORE, InstructionFamily.HOPPER, InstructionFamily.RING, InstructionFamily.LIBRARY)
 """Instructions of which nothing is known here: of matrix units and of bulk copies."""
 
@@ -157,7 +159,7 @@ class _Follower:
         if self.known.follow(op) and _dtype(op) in ("index", "i1"):
             return 0.0  # much of it is done once, or is part of an address
         self.work.instructions += issued * _cost(op) * _elements(op, self.axes)
-        return 0.0
+        return _wait(op)
 
     def access(self, op: Instruction, memory: Value, index: Sequence[Affine], weight: float, active: Array) -> float:
         mem = mem_of(memory)
@@ -232,6 +234,18 @@ def _cost(op: Instruction) -> float:
         case Cast(value=value):
             return 2.0 if {dtype, dtype_of(value)} & {"f16", "f64"} or dtype == "bf16" else 1.0
     return wide
+
+
+def _wait(op: Instruction) -> float:
+    """Cycles until what is computed of an element is there."""
+    match op:
+        case Const() | Index():
+            return 0.0
+        case Binary(operator="div" | "rem" | "pow" | "atan2"):
+            return float(DIVISION_WAIT)
+        case Unary(operator=operator) if operator not in ("neg", "not", "abs"):
+            return float(FUNCTION_WAIT)
+    return float(PLAIN_WAIT)
 
 
 def registers_of(function: HirFunction) -> int:

@@ -15,8 +15,8 @@ from runtime.records import frozen
 
 ISSUE = 4 * 0.8
 """Instructions of warps that a multiprocessor begins each cycle."""
-CHAINED = 2.0
-"""Cycles from one instruction of a warp to the next, where no other warp is in its way."""
+CHAINED = 1.0
+"""Cycles from one instruction of a warp to the next, where it waits for no value and no other warp is in its way."""
 BEGIN = 800
 """Cycles of a thread beside what it waits for."""
 LONG_RUN, SHORT_RUN = 512, 0.05

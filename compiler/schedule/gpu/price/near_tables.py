@@ -20,7 +20,7 @@ SMALL = 10_000
 """Nanoseconds of launches that aren't worth a search."""
 NEAR = 1.25
 """Times what the bytes alone would take: from there on others are looked for."""
-SURE = 0.8
+SURE = 0.7
 """Of the rule's price: what another's has to be below, since a price may be wrong by as much."""
 NEAR_ENOUGH, WORTH_TRYING, MOST_CANDIDATES = 1.1, 1.1, 5
 """Times what the bytes alone would take, from where on others are tried on a device; times the rule's price, up to which they are; and how

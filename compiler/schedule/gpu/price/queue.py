@@ -22,14 +22,15 @@ def passed(
     services = [streams["memory"] / (most * warps), *(streams[name] / (each * warps) for name in OWN)]
     rounds, left = divmod(most, resident)
     if rounds >= MANY_ROUNDS:
-        total = each * warps / _throughput(waiting, [streams["memory"] / (each * warps), *services[1:]], resident * warps)
+        total = each * warps / throughput(waiting, [streams["memory"] / (each * warps), *services[1:]], resident * warps)
     else:
-        total = sum(count * warps / _throughput(waiting, services, count * warps) for count in [resident] * rounds + [left] * (left > 0))
+        total = sum(count * warps / throughput(waiting, services, count * warps) for count in [resident] * rounds + [left] * (left > 0))
     return max(total, streams["blocks"]) * (1 + DRAIN / max(0.6, each / resident) / turns)
 
 
-def _throughput(waiting: float, services: Sequence[float], customers: int) -> float:
-    """Portions a nanosecond."""
+def throughput(waiting: float, services: Sequence[float], customers: int) -> float:
+    """Portions a nanosecond of a closed queue with so many customers, each of whom takes `waiting` nanoseconds beside its services: mean
+    value analysis (Reiser and Lavenberg, 1980)."""
     queues = [0.0] * len(services)
     rate = 0.0
     for number in range(1, customers + 1):
