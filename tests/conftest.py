@@ -25,7 +25,7 @@ QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "prog
 HALF = ("kernels/", "schedule/")
 """Folders whose tests are about kernels: those of one half of the tests stay in tier 0, those of the others have all passes at once."""
 
-YOUNG = 50_000
+YOUNG = 200_000
 """New objects between two searches for garbage. After Python's 700, the searches took a fifth of the time of a test that compiles."""
 
 
