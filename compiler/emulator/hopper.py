@@ -163,18 +163,18 @@ class Engines:
     """What was written to other blocks' shared memory since they met."""
     made: dict[int, list[CountingBarrier]] = Factory(dict)
     warpgroups: dict[int, WarpgroupProducts] = Factory(lambda: defaultdict(WarpgroupProducts))
-    unfenced: dict[int, Array] = Factory(dict)
-    """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
+    marked: dict[int, Array] = Factory(dict)
+    """By the identity of a shared memory: for each element the number, from 1, of the last store to it."""
     stores: list[TimedAccess] = Factory(list)
     numbers: dict[tuple[int, ...], int] = Factory(dict)
     open: set[int] = Factory(set)
-    """Numbers of stores that some element may still be marked with."""
+    """Numbers of stores that no `fence_async` has followed."""
 
     def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
         return self.made.setdefault(id(op), [CountingBarrier() for _ in range(count)])
 
     def marks(self, memory: Array) -> Array:
-        return self.unfenced.setdefault(id(memory), np.zeros(memory.shape, np.int32))
+        return self.marked.setdefault(id(memory), np.zeros(memory.shape, np.int32))
 
     def mark(self, op: Instruction, clock: ThreadClock) -> int:
         """The number of a store that happens now; those of a thread between two barriers have the same."""
@@ -182,26 +182,23 @@ class Engines:
         if key not in self.numbers:
             self.stores.append(access(op, clock, "write"))
             self.numbers[key] = len(self.stores)
-        number = self.numbers[key]
-        self.open.add(number)
-        return number
+            self.open.add(self.numbers[key])
+        return self.numbers[key]
 
     def fence(self, clock: ThreadClock) -> None:
         """What came before, of this thread or of those that it has met, is seen from now on."""
-        seen = [number for number in self.open if self.stores[number - 1].before(clock)]
-        if seen:
-            fenced = np.zeros(len(self.stores) + 1, np.bool_)
-            fenced[seen] = True
-            for marks in self.unfenced.values():
-                marks[fenced[marks]] = 0
-            self.open.difference_update(seen)
+        for number in [number for number in self.open if self.stores[number - 1].before(clock)]:
+            store = self.stores[number - 1]
+            del self.numbers[store.clock.thread, store.time, store.warp_time, store.block_time]  # later stores need a fence of their own
+            self.open.discard(number)
 
     def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: ThreadFindings) -> None:
         """Tell of elements (places in the flat memory) that a copy or product reads past what threads have stored."""
-        marks = self.unfenced.get(id(memory))
+        marks = self.marked.get(id(memory)) if self.open else None
         writers = marks.reshape(-1)[places] if marks is not None else np.zeros(0, np.int32)
-        if writers.any():
-            store = self.stores[int(writers[writers != 0][0]) - 1]
+        late = writers[np.isin(writers, [*self.open])]
+        if late.size:
+            store = self.stores[int(late.reshape(-1)[0]) - 1]
             message = f"`{print_instruction(op)}` may not see what {thread_words(store.clock)} has stored"
             hint = "make `fence_async` after the stores, before the barrier"
             findings.add(ThreadFinding("0412", message, op, others=((store.op, "stored here"),), hint=hint))
