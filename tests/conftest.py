@@ -22,8 +22,9 @@ LONGEST = ("", "sanitize", "targets", "schedule", "quantdsl/engine", "kernels", 
 QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "programs"))
 """Folders whose tests ask what programs come to, not which code they become: their kernels stay in tier 0."""
 
-HALF = ("kernels/", "schedule/")
-"""Folders whose tests are about kernels: those of one half of the tests stay in tier 0, those of the others have all passes at once."""
+KERNELS = ("kernels/", "schedule/")
+"""Folders whose tests are about kernels: of four cases of a test one has all passes at once, and of two tests that are one case each; the
+others stay in tier 0."""
 
 YOUNG = 200_000
 """New objects between two searches for garbage. After Python's 700, the searches took a fifth of the time of a test that compiles."""
@@ -68,8 +69,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _is_quick(item: pytest.Item) -> bool:
     if item.get_closest_marker("slow"):
         return False
-    test = item.nodeid.partition("[")[0].removeprefix("tests/")
-    return test.startswith(QUICK) or (test.startswith(HALF) and zlib.crc32(test.encode()) % 2 == 0)
+    case = item.nodeid.removeprefix("tests/")
+    return case.startswith(QUICK) or (case.startswith(KERNELS) and zlib.crc32(case.encode()) % (4 if "[" in case else 2) != 1)
 
 
 def _settings() -> dict[str, str]:
