@@ -47,11 +47,11 @@ def stage_of(program: GpuProgram, stage: str) -> str | bytes:
 def after(kernel: ThreadKernel, name: str) -> list[HirFunction]:
     """The kernel after one of `PASSES`: one function before it is placed, then one for each launch. Of launches that no tiles or roles
     stand behind, that is the launch itself."""
-    if name == "place" or (kernel.launches is None and name in FORMS):
-        return kernel.functions
     if name in FORMS and kernel.launches is not None:
-        every = [(launch.function, launch.forms) for launch in kernel.launches.launches]
-        return [next((each for each in forms if each.form is FORMS[name]), function) for function, forms in every]
+        every = [(*launch.forms, launch.function) for launch in kernel.launches.launches]
+        return [next((each for each in forms if each.form is FORMS[name]), forms[-1]) for forms in every]
+    if name in ("place", *FORMS):
+        return kernel.functions
     field = kernel.field
     if name not in ("lift", "specialise"):
         return [before_machines(kernel.built, name)]

@@ -25,6 +25,7 @@ from compiler.schedule.gpu.products.product_roles import read_roles
 from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.tiling import Tiling
 from tests.schedule.test_gpu_convolutions import built
+from tests.windows import CHANNELS_LAST, convolved, small
 
 SIZES = {"M": 200, "N": 72, "K": 136, "B": 2}
 
@@ -64,25 +65,26 @@ class Product:
         return eval(self.expected, {"maximum": np.maximum}, {name: array.astype(np.float64) for name, array in self.arrays().items()})
 
 
-def forms(text: str, **tiling: int) -> tuple[HirFunction, HirFunction]:
-    """The tiles and the roles of the one launch, with tiles of this shape."""
+def forms(text: str, sizes: dict[str, int] = SIZES, is_cut: bool = True) -> tuple[HirFunction, HirFunction]:
+    """The tiles and the roles of the one launch, cut in tiles of 128 by 64."""
     kernel = built(text)
     assert kernel.field is not None
-    known = facts_of(SIZES, [one.name for one in kernel.nest.parameters], MACHINES["sm_90a"], 2)
-    field, _, about = specialised(kernel.field, known)
-    product = boxed_product(field, about) or sums_together(field, about)
-    assert product is not None
-    shape = {"columns": 64, "groups": 2, "blocks": 1, "stages": 4, **tiling}
-    cut = Tiling(product.a.axes, (64 * shape["groups"] * shape["blocks"],), sums=len(product.summed), **shape)
-    (launch,) = launches_for(kernel.nest, kernel.field, evolve(known, tiling=cut)).launches
+    known = facts_of(sizes, [one.name for one in kernel.nest.parameters], MACHINES["sm_90a"], 2)
+    if is_cut:
+        field, _, about = specialised(kernel.field, known)
+        product = boxed_product(field, about) or sums_together(field, about)
+        assert product is not None
+        cut = Tiling(product.a.axes, (128,), columns=64, groups=2, blocks=1, stages=4, sums=len(product.summed))
+        known = evolve(known, tiling=cut)
+    (launch,) = launches_for(kernel.nest, kernel.field, known).launches
     tiles, roles = launch.forms
     assert (tiles.form, roles.form) == (Form.TILE, Form.ROLES)
     return tiles, roles
 
 
-def run(function: HirFunction, arrays: dict[str, Any], **launch: Any) -> Any:
+def run(function: HirFunction, arrays: dict[str, Any], sizes: dict[str, int] = SIZES, **launch: Any) -> Any:
     """What it stores to `out`."""
-    known = {**SIZES, **{f"{name}_8": size // 8 for name, size in SIZES.items()}}
+    known = {**sizes, **{f"{name}_{unit}": size // unit for name, size in sizes.items() for unit in (2, 4, 8, 16, 32, 64, 128, 256)}}
     out = next(one.type for one in function.parameters if one.name == "out")
     assert isinstance(out, Mem)
     found = np.full([dim.evaluate(known.__getitem__) for dim in out.dims], np.nan, numpy_dtype(out.dtype))
@@ -97,11 +99,11 @@ TILES = """\
 func @f_line1(%A: mem<(8*M_8)x(8*K_8)xbf16, align=16, readonly>, %P: mem<(8*K_8)x(8*N_8)xbf16, align=16, readonly>, \
 %out: mem<(8*M_8)x(8*N_8)xf32, align=16>, %M_8: index, %K_8: index, %N_8: index) \
 form=B axes=[i:128, j:64, k:64] kernel=[entry=true, kind=fused] {
-  for i0 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 groups=2 {
+  for i0 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 extent=affine(8*M_8) groups=2 {
     %t8 = inbounds of=i+128*i0 below=8*M_8 : tile<i:128, i1>
-    for j0 in 0..floor((8*N_8+63)/64) place=grid axis="j" {
+    for j0 in 0..floor((8*N_8+63)/64) place=grid axis="j" extent=affine(8*N_8) {
       %t0 = const 0.0 : tile<i:128, j:64, f32>
-      %t7 = for k0 in 0..floor((8*K_8+63)/64) carry(%t1 = %t0) axis="k" pipeline=4 {
+      %t7 = for k0 in 0..floor((8*K_8+63)/64) carry(%t1 = %t0) axis="k" extent=affine(8*K_8) pipeline=4 {
         %t2 = load %A[i+128*i0, k+64*k0] pad=0.0 : tile<i:128, k:64, bf16>
         %t3 = convert %t2 place=shared : tile<i:128, k:64, bf16, in shared>
         %t4 = load %P[k+64*k0, j+64*j0] pad=0.0 : tile<j:64, k:64, bf16>
@@ -121,9 +123,9 @@ ROLES = """\
 form=R axes=[i:128, j:64, k:64] kernel=[entry=true, kind=fused] {
   %ring = ring.make : ring<4 x (tile<i:128, k:64, bf16, in shared>, tile<j:64, k:64, bf16, in shared>)>
   role copy {
-    for i0 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 groups=2 {
-      for j0 in 0..floor((8*N_8+63)/64) place=grid axis="j" {
-        for k0 in 0..floor((8*K_8+63)/64) axis="k" {
+    for i0 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 extent=affine(8*M_8) groups=2 {
+      for j0 in 0..floor((8*N_8+63)/64) place=grid axis="j" extent=affine(8*N_8) {
+        for k0 in 0..floor((8*K_8+63)/64) axis="k" extent=affine(8*K_8) {
           %t2 = load %A[i+128*i0, k+64*k0] pad=0.0 : tile<i:128, k:64, bf16>
           %t3 = convert %t2 place=shared : tile<i:128, k:64, bf16, in shared>
           %t4 = load %P[k+64*k0, j+64*j0] pad=0.0 : tile<j:64, k:64, bf16>
@@ -134,11 +136,11 @@ form=R axes=[i:128, j:64, k:64] kernel=[entry=true, kind=fused] {
     }
   }
   role compute {
-    for i1 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 groups=2 {
+    for i1 in 0..floor((8*M_8+127)/128) place=grid axis="i" blocks=1 extent=affine(8*M_8) groups=2 {
       %t8 = inbounds of=i+128*i1 below=8*M_8 : tile<i:128, i1>
-      for j1 in 0..floor((8*N_8+63)/64) place=grid axis="j" {
+      for j1 in 0..floor((8*N_8+63)/64) place=grid axis="j" extent=affine(8*N_8) {
         %t0 = const 0.0 : tile<i:128, j:64, f32>
-        %t10 = for k1 in 0..floor((8*K_8+63)/64) carry(%t1 = %t0) axis="k" {
+        %t10 = for k1 in 0..floor((8*K_8+63)/64) carry(%t1 = %t0) axis="k" extent=affine(8*K_8) {
           %t6, %t7 = ring.get %ring : tile<i:128, k:64, bf16, in shared>, tile<j:64, k:64, bf16, in shared>
           %t9 = contract %t6, %t7, %t1 over=[k] : tile<i:128, j:64, f32>
           ring.free %ring
@@ -194,11 +196,11 @@ CASES = {
         """
         %t3 = load %A[i+128*i0, k+64*k0] pad=0.0
         %t5 = load %P[k+64*k0, j+64*j0] pad=0.0
-        %t8 = load %Q[k+64*k0, j+64*j0] pad=0.0
-        ring.put %ring, %t4, %t6, %t9
-        %t7, %t10, %t11 = ring.get %ring
-        %t12 = contract %t7, %t10, %t1 over=[k]
-        %t14 = contract %t7, %t11, %t2 over=[k]
+        %t7 = load %Q[k+64*k0, j+64*j0] pad=0.0
+        ring.put %ring, %t4, %t6, %t8
+        %t9, %t10, %t11 = ring.get %ring
+        %t12 = contract %t9, %t10, %t1 over=[k]
+        %t14 = contract %t9, %t11, %t2 over=[k]
         yield %t12, %t14
         %t20 = max %t15, %t16
         %t21 = mul %t20, %t17 contract
@@ -212,10 +214,10 @@ CASES = {
         """
         %t3 = load %A[i+128*i0, k+64*k0] pad=0.0
         %t5 = load %P[j+64*j0, k+64*k0] pad=0.0
-        %t8 = load %D[i+128*i0, k+64*k0] pad=0.0
-        ring.put %ring, %t4, %t6, %t9
-        %t7, %t10, %t11 = ring.get %ring
-        %t12 = contract %t7, %t10, %t1 over=[k]
+        %t7 = load %D[i+128*i0, k+64*k0] pad=0.0
+        ring.put %ring, %t4, %t6, %t8
+        %t9, %t10, %t11 = ring.get %ring
+        %t12 = contract %t9, %t10, %t1 over=[k]
         %t14 = contract %t11, %t10, %t2 over=[k]
         yield %t12, %t14
         %t19 = sub %t15, %t16 contract
@@ -280,7 +282,97 @@ def test_threads_are_made_of_the_text_of_roles(name: str) -> None:
     roles = parse_function(text)
     verify(roles)
     launch = launches_of_blocks(BoxedProductLaunch(*read_roles(roles, 2)).run()).launches[0]
-    sizes = {**SIZES, **{f"{size}_8": number // 8 for size, number in SIZES.items()}}
+    sizes = {f"{size}_8": number // 8 for size, number in SIZES.items()} | SIZES
     np.testing.assert_array_equal(run(launch.function, case.arrays(), grid=(launch.blocks(sizes), 1, 1)), 2 * case.wanted())
     tiles = [op.type for top in launch.function.body.body for op in top.walk() if isinstance(op, SharedAlloc) and op.type.rank == 4]
     assert len([tile for tile in tiles if tile.dims[0].value == 3]) == len([name for name, dims in case.read.items() if "," in dims])
+
+
+
+TRIANGLE = """def f(A: tensor[M, M, bf16], P: tensor[M, N, bf16]) { compute(A, P) -> tensor[M, N, f32] {
+    for i in 0..M, j in 0..N:
+        var s = 0.0
+        for k in 0..i + 1: s += A[i, k] * P[k, j]
+        out[i, j] = s
+} }"""
+PACKED = """def f(A: tensor[M, K, bf16], W: tensor[K2, N, u8], S: tensor[G, N, f32]) { compute(A, W, S) -> tensor[M, N, f32] {
+    for i in 0..M, j in 0..N:
+        var s: f32 = 0.0
+        for k in 0..K: s += A[i, k] * ((((W[k / 2, j] as i32 >> (4 * (k % 2))) & 15) - 8) as f32) * S[k / 128, j]
+        out[i, j] = s
+} }"""
+PARTS = """def f(A: tensor[M, K, f32], P: tensor[N, K, f32]) { compute(A, P) -> tensor[M, N, f32] {
+    for i in 0..M, j in 0..N:
+        var s: f32 = 0.0
+        for k in 0..K: s += A[i, k] * P[j, k]
+        out[i, j] = s
+} }"""
+
+
+def meant(text: str, sizes: dict[str, int], arrays: dict[str, Any], wanted: Any, *words: str) -> None:
+    """Tiles and roles mean this, and the roles' text has these words."""
+    for form in forms(text, sizes, is_cut=False):
+        verify(form)
+        np.testing.assert_array_equal(run(form, arrays, sizes), wanted)
+        assert all(word in print_function(form) for word in words)
+
+
+@pytest.mark.parametrize("weight", [1.0, np.inf], ids=str)
+def test_products_at_the_border_of_a_window_count_nothing(weight: float) -> None:
+    """Whatever the weight there is: the multiplied tiles say so, also where matrix units don't."""
+    x, f = small(3, 2, 4, 5, 16), small(4, 24, 3, 3, 16)
+    f[1, 0, 0, 5] = weight
+    sizes = dict(zip("NHWCKRSYZ", (2, 4, 5, 16, 24, 3, 3, 4, 5), strict=True))
+    meant(CHANNELS_LAST % ("f32", 1, 1, 1), sizes, {"X": x, "F": f}, convolved(x, f, 1, 1, 1).astype(np.float32), "where=", "select")
+
+
+def test_sums_up_to_the_diagonal() -> None:
+    sizes = {"M": 136, "N": 72}
+    a, p = small(5, 136, 136), small(6, 136, 72)
+    a[3, 70], a[135, 0] = np.inf, np.inf
+    p[:, 0] = 1
+    with np.errstate(invalid="ignore"):
+        wanted = np.array([a[i, : i + 1].astype(np.float64) @ p[: i + 1].astype(np.float64) for i in range(136)])
+    meant(TRIANGLE, sizes, {"A": a, "P": p}, wanted, "select", "reduce add")
+
+
+def test_factors_of_four_bits_with_scales_of_groups() -> None:
+    m, n, k = 33, 64, 1024
+    random = np.random.default_rng(9)
+    a, w = small(7, m, k), random.integers(0, 256, (k // 2, n)).astype(np.uint8)
+    s = (2.0 ** random.integers(-2, 3, (k // 128, n))).astype(np.float32)
+    weights = np.stack([w & 15, w >> 4], axis=1).reshape(k, n).astype(np.float64) - 8
+    wanted = a.astype(np.float64) @ (weights * np.repeat(s, 128, axis=0))
+    sizes = {"M": m, "N": n, "K": k, "K2": k // 2, "G": k // 128}
+    meant(PACKED, sizes, {"A": a, "W": w, "S": s}, wanted, "u8, in shared", "unpacks=true")
+
+
+def test_f32_in_parts() -> None:
+    """What tensor cores leave of columns is made in a stage, or copied to it; the sum is that of the factors as they are."""
+    sizes = {"M": 256, "N": 256, "K": 256}
+    a, p = small(1, 256, 256).astype(np.float32), small(2, 256, 256).astype(np.float32)
+    meant(PARTS, sizes, {"A": a, "P": p}, a.astype(np.float64) @ p.T.astype(np.float64), "makes_low=true")
+
+
+NORMED = """def f(A: tensor[M, K, bf16], P: tensor[K, N, bf16]) { compute(A, P) -> tensor[M, N, bf16] {
+    for i in 0..M {
+        var q: f32 = 0.0
+        for k in 0..K: q += A[i, k] * A[i, k]
+        for j in 0..N {
+            var s: f32 = 0.0
+            for k in 0..K: s += A[i, k] * P[k, j]
+            out[i, j] = s * rsqrt(q)
+        }
+    }
+} }"""
+
+
+def test_a_product_under_a_norm() -> None:
+    """What rows come to is computed first, and read where the sums of tiles are there."""
+    kernel, sizes = built(NORMED), {"M": 1024, "N": 1024, "K": 1024}
+    assert kernel.field is not None
+    known = facts_of(sizes, [one.name for one in kernel.nest.parameters], MACHINES["sm_90a"])
+    rows, product = launches_for(kernel.nest, kernel.field, known).launches
+    _, roles = product.forms
+    assert not rows.forms and any(line.startswith("ring.put") for line in heart(roles))
+    assert len([line for line in heart(roles) if "load %kept" in line and line.endswith("*i1]")]) == 1

@@ -49,7 +49,7 @@ from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied
 from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.product_roles import read_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
-from compiler.schedule.gpu.products.product_tiles import tiles_of
+from compiler.schedule.gpu.products.product_tiles import ProductTiles
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
@@ -390,12 +390,10 @@ def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
 def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
     tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
-    forms = tuple[HirFunction, ...]()
-    if (tiles := tiles_of(field, product)) is not None:
-        forms = tiles, split_roles(tiles)
-        field, product = read_roles(forms[-1], product.processors)
-    launches = launches_of_blocks(BoxedProductLaunch(field, product).run())
-    stages = tuple(evolve(launch, forms=forms) for launch in launches.launches)
+    tiles = ProductTiles(field, product).run()
+    roles = split_roles(tiles)
+    launches = launches_of_blocks(BoxedProductLaunch(*read_roles(roles, product.processors)).run())
+    stages = tuple(evolve(launch, forms=(tiles, roles)) for launch in launches.launches)
     return evolve(launches, stages=stages, words=words, heeded=frozenset({*tiled, ROLES}))
 
 

@@ -4,7 +4,6 @@ becomes: bits of elements in registers of four bytes, as they came from memory, 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Protocol
 
 from compiler.analysis.ranges import Ranges
 from compiler.hir.affine import Affine, FloorDiv
@@ -78,16 +77,6 @@ class FewRowsPlacing(MatrixBlocks):
         """The place, or the last one along the axis."""
         b = region.builder
         return Affine.of(b.op("min", b.index(form), b.index(region.masks.pop(axis) - 1)).name)
-
-
-class StreamedColumns(Protocol):
-    order: Order
-
-    def fetched(self, region: TileRegion) -> list[Value]:
-        """What is read of a lane's share of terms from where the sum begins in the region."""
-
-    def registers(self, region: TileRegion, fetched: Iterator[Value]) -> Registers:
-        """What a warp multiplies, of the next values of what was read."""
 
 
 class PackedColumns:

@@ -73,10 +73,8 @@ class BoxedProduct:
     the sum's axes that are walked element by element, around `sum`."""
 
     summed: tuple[MultipliedSum, ...]
-    to: str
     sum: str
     outer: tuple[str, ...]
-    guard: tuple[Affine, ...]
     tiling: Tiling
     processors: int
 
@@ -87,17 +85,23 @@ class BoxedProduct:
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
     ways: tuple[Estimated, ...] = ()
     """All ways to cut it, the tiling's first; none where that was given."""
-    bounds: tuple[Affine, ...] = ()
-    """Forms that are at least 0 where terms take part: steps without any such terms are left out, so that sums are not of one length."""
     has_zeros: bool = False
     """Whether operands are zeros outside of the bounds."""
+
+    guard: tuple[Affine, ...] = ()
+    bounds: tuple[Affine, ...] = ()
+    """Forms that are at least 0 where terms take part: steps without any such terms are left out, so that sums are not of one length."""
     scale: GroupScale | None = None
-    """What sums of stretches are multiplied by before they are added up."""
+    """What sums of stretches are multiplied by before they are added up. This, bounds and guard are known where roles are read."""
 
     @property
     def target(self) -> Contract | Reduce:
         """The first sum."""
         return self.summed[0].target
+
+    @property
+    def to(self) -> str:
+        return dtype_of(self.target.results[0])
 
     @property
     def a(self) -> BoxedOperand:
@@ -289,19 +293,7 @@ def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedO
     if scale is not None:
         stretch = scale.terms // a.depth or ALL
     return BoxedProduct(
-        tuple(summed),
-        product.to,
-        along,
-        outer,
-        product.guard,
-        tiling,
-        facts.processors,
-        low=low,
-        stretch=stretch,
-        ways=estimates,
-        bounds=bounds,
-        has_zeros=product.has_zeros,
-        scale=scale,
+        tuple(summed), along, outer, tiling, facts.processors, low=low, stretch=stretch, ways=estimates, has_zeros=product.has_zeros
     )
 
 

@@ -30,9 +30,6 @@ from runtime.records import evolve, frozen
 REUSED = 16
 """Products of an element of an operand below which it's computed where it is multiplied."""
 
-UNKNOWN = Affine((), -1)
-"""A guard of which no form is known: it may leave out any term."""
-
 
 @frozen(eq=False)
 class ComputedOperands:
@@ -182,14 +179,13 @@ def _rewritten(
     a, b = (loads.get(one.value, out.values[one.value]).source for one in factors)
     assert isinstance(a, Load) and isinstance(b, Load)
     bounds = tuple(form for one in factors for form in one.inside)
-    guard = (*bounds, *(UNKNOWN for one in factors for _ in one.guards)) if is_float(to) else ()
     if scaled is None or scaled.scale is None:
         described, scale = product_sum(sum), None
     else:
         described = evolve(scaled.described, op=sum, a=a.result, b=b.result)
         scale = evolve(scaled.scale, values=tuple(out.values[one] for one in scaled.scale.values))
     assert described is not None
-    found = SumOfLoads(sum, to, a, b, described, guard, bounds=bounds, has_zeros=True, scale=scale)
+    found = SumOfLoads(sum, to, a, b, described, bounds=bounds, has_zeros=True, scale=scale)
     return ComputedOperands(tuple(computed.values()), field, found)
 
 

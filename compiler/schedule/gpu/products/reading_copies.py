@@ -82,15 +82,14 @@ class Reading:
         field = out.finish()
         target = out.values[product.target.results[0]].source
         assert isinstance(target, Contract | Reduce)
-        guard = (*map(out.form, product.guard), *(self.counting if is_float(product.to) else ()))
         a, b, scale = loads[product.a], loads[product.b], product.scale
         if scale is None:
             described = product_sum(target)
             assert described is not None
-            return field, SumOfLoads(target, product.to, a, b, described, guard, bounds=tuple(map(out.form, product.bounds)))
+            return field, SumOfLoads(target, product.to, a, b, described, bounds=tuple(map(out.form, product.bounds)))
         described = evolve(product.described, op=target, a=a.result, b=b.result, k=target.over)
         scale = evolve(scale, values=tuple(out.values[value] for value in scale.values))
-        return field, SumOfLoads(target, product.to, a, b, described, guard, scale=scale)
+        return field, SumOfLoads(target, product.to, a, b, described, scale=scale)
 
     def _counted(self, b: Builder, sum: Instruction) -> Reduce:
         """A sum of those products only that count."""
