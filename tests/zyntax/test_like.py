@@ -158,11 +158,11 @@ def test_every_pass_of_every_target_is_shown(command: Command) -> None:
 
 
 def test_alignments_and_sizes_decide_on_kernels(command: Command) -> None:
-    def loads(like: str) -> set[str]:
+    def accesses(like: str) -> set[str]:
         ptx = command(TWO, "compile", "--backend", "nvptx", "--emit", "ptx", "--like", like).decode()
-        return {word for word in ptx.split() if word.startswith("ld.global")}
+        return {word for word in ptx.split() if word.startswith(("ld.global", "st.global"))}
 
-    wide, narrow, ragged = (loads(f"g(x={like})") for like in ("4096", "4096@4", "4097"))
+    wide, narrow, ragged = (accesses(f"g(x={like})") for like in ("4096", "4096@4", "4097"))
     assert all(".v4" in word for word in wide) and not any(".v4" in word for word in narrow)
     assert wide < ragged
 
