@@ -73,9 +73,9 @@ class _InVectors(Rebuild):
         low, simd = self.form(op.low), self.axis("simd", lanes)
         count = Affine.of(into.op("max", into.index(self.form(op.high) - low), into.const(0, "index")).name)
         whole = count.floordiv(lanes)
-        with into.loop("vector", 0, whole) as (body, loop):
+        with into.loop(op.variable.name, 0, whole) as (body, loop):
             self.turns(op, low + Affine.of(loop.variable.name) * lanes + Affine.of(simd), None, body)
-        with into.loop("rest", whole, count.ceildiv(lanes)) as (body, loop):
+        with into.loop(op.variable.name, whole, count.ceildiv(lanes)) as (body, loop):
             first = Affine.of(loop.variable.name) * lanes
             rest, within = (body.cast(body.index(form), self.compared) for form in (count - first, Affine.of(simd)))
             self.turns(op, low + first + Affine.of(simd), body.op("lt", within, rest), body)
