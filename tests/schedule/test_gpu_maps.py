@@ -254,6 +254,20 @@ def test_gathers_are_of_single_elements() -> None:
     np.testing.assert_array_equal(p.f(x, at), x[at])
 
 
+@pytest.mark.parametrize(("m", "n"), [(37, 65), (3, 9)])
+def test_what_is_turned_beside_a_gather_has_its_indices_checked_before(m: int, n: int) -> None:
+    text = """def f(t: tensor[M, N], x: tensor[M, N, i32], y: tensor[M, N]) {
+        compute(t, x, y) { for i in 0..M, j in 0..N: out[i, j] = y[i, j] + t[i, x[i, j]] }
+    }"""
+    p = zynml.compile(text, device="emulator:sm_90a")
+    rng = np.random.default_rng(5)
+    t, x, y = rng.integers(0, 50, (m, n)).astype("f"), rng.integers(0, n, (m, n)), rng.integers(0, 50, (n, m)).astype("f").T
+    np.testing.assert_array_equal(p.f(t, x.astype("i4"), y), y + np.take_along_axis(t, x, 1))
+    x[m // 2, 1] = n
+    with pytest.raises(zynml.ZynMLError, match=f"index {n} is out of range"):
+        p.f(t, x.astype("i4"), y)
+
+
 @pytest.mark.parametrize(("dtype", "name"), [(np.int8, "i8"), (np.float32, "f32")])
 @pytest.mark.parametrize(("rows", "columns", "count"), [(23, 19, 59), (3, 127, 5), (384, 24, 40)])
 def test_rows_of_a_table_as_one_long_row(dtype: type, name: str, rows: int, columns: int, count: int) -> None:

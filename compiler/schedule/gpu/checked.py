@@ -14,21 +14,23 @@ from compiler.hir.memory import Alloc, Check
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.blocks import nest_launches
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.maps import reads_across
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import NotPlaceable
 from runtime.records import evolve
 
 
-def without_checks(field: HirFunction) -> tuple[HirFunction, HirFunction | None]:
+def without_checks(field: HirFunction, facts: Facts) -> tuple[HirFunction, HirFunction | None]:
     """The field (form F) without its checks, and a nest of these alone. Raises `NotPlaceable` where an index comes of a reduction, and
-    where each is used once: to check it on the way takes one read less."""
+    where each is used once: to check it on the way takes one read less, unless something is read across results, which is turned then."""
     checks = [op for op in field.body.body if isinstance(op, Check)]
     if not checks:
         return field, None
     results = set(common_axes(field))
     once = all(results <= {name for name, _ in union_axes(check.condition)} for check in checks)
-    if once and not any(isinstance(op, Reduce | Contract | Scan) for op in field.body.body):
+    if once and not reads_across(field, facts) and not any(isinstance(op, Reduce | Contract | Scan) for op in field.body.body):
         raise NotPlaceable("indices that are used once")
     nest = _nest(field, checks)
     field.body.body = [op for op in field.body.body if not isinstance(op, Check)]

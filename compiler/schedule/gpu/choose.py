@@ -211,7 +211,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(field))), facts)
     try:
         derived = (threads := thread_nest(known)) is not None and lanes_of(threads, about) is not None
-        known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)))
+        known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)), about)
     except NotPlaceable:
         return None
     row = None if most_terms(known) else in_one_row(known, about)

@@ -88,6 +88,12 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across]), facts), along, across).run())
 
 
+def reads_across(field: HirFunction, facts: Facts) -> bool:
+    """Whether something is read along another axis than results are written along."""
+    along = next((axis for op in field.body.body if isinstance(op, Store) and (axis := _along(op, field)) is not None), None)
+    return along is not None and _crossing(field, along, facts) is not None
+
+
 def _rows_at_once(field: HirFunction, along: str, lanes: int, most: int) -> int:
     """Rows of which a thread has an access at once, where one would leave it waiting: for functions, for data that say what it loads, or,
     if it loads nothing, for its block, which takes longer to begin."""
