@@ -7,7 +7,7 @@ the price of a read for each launch.
 Reductions of everything that combine what reductions of rows make: rows are reduced as others are, several at a time on a
 multiprocessor; a launch behind them combines a number for each."""
 
-from math import ceil, prod
+from math import prod
 
 from compiler.hir.core import Contract, Reduce, Scan, union_axes
 from compiler.hir.instruction import Instruction, Value
@@ -21,9 +21,8 @@ from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.rows import is_chain
 from compiler.schedule.materialise import common_axes
 
-ROWS_EACH, BUSY = 2, 0.75
-"""Rows for each multiprocessor from which on a block a row keeps all of them at work, and which share of the time: the last blocks may
-leave most of them idle."""
+ROWS_EACH = 2
+"""Rows for each multiprocessor from which on a block a row keeps all of them at work."""
 
 LEAST = 1 << 15
 """Elements of a row, or of the columns of a block, that are worth further launches."""
@@ -45,8 +44,7 @@ def reductions_and_results(field: HirFunction, facts: Facts) -> tuple[list[HirFu
     if not along.intersection(axes_contiguous(field)):
         # columns: a block has as many as a warp has lanes
         rows, length = -(-rows // COLUMNS), length * COLUMNS
-    blocks = ROWS_EACH * facts.processors
-    if not along or not common or length < LEAST or (rows >= blocks and rows >= BUSY * ceil(rows / blocks) * blocks):
+    if not along or not common or rows >= ROWS_EACH * facts.processors or length < LEAST:
         return None
     results = [result for op in field.body.body if isinstance(op, Reduce) for result in op.results]
     made = _of_rows(field)
