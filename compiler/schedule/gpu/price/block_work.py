@@ -75,7 +75,8 @@ class _Follower:
         self.work = BlockWork(self.warps, registers_of(function), laid_out(shared_uses(function)))
 
     def run(self) -> BlockWork:
-        self.region(self.function.body, 1.0, np.ones(self.threads, bool))
+        with np.errstate(all="ignore"):  # numbers of branches that aren't taken, and hashes, may wrap
+            self.region(self.function.body, 1.0, np.ones(self.threads, bool))
         return self.work
 
     # ---- control ----
