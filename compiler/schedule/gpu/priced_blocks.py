@@ -20,6 +20,9 @@ from runtime.records import evolve
 EXACT = ("min", "max", "and", "or", "xor", "argmin", "argmax")
 """Reductions that come to the same bits in any order, of floats too."""
 
+UNSURE = ("moments",)
+"""Reductions whose price isn't known well: what joins two of them waits for one quotient after the other."""
+
 
 def block_launches(field: HirFunction, facts: Facts) -> Launches | None:
     ruled = in_blocks(field, facts)
@@ -31,6 +34,8 @@ def block_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return evolve(field_launches(field, table), heeded=followed(table) | heeded)
     if facts.digits is not None:
         table = facts.digits.of(table)
+        return evolve(field_launches(field, table), heeded=followed(table))
+    if any(isinstance(op, Reduce) and op.monoid in UNSURE for op in field.body.body):
         return evolve(field_launches(field, table), heeded=followed(table))
     best = best_launches(field, table, facts)
     return evolve(best.launches, heeded=followed(best.table))
