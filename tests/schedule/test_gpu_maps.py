@@ -367,3 +367,9 @@ def test_threads_above_the_diagonal_read_nothing(columns: int) -> None:
     (launch,) = launches(lower(), {"M": 4096, "N": columns}).launches
     loads = [op for top in launch.function.body.body for op in top.walk() if isinstance(op, Load)]
     assert loads and all(op.where is not None for op in loads)
+
+
+def test_results_without_elements_have_no_rows() -> None:
+    """Extents that the program writes as 0, where a thread would have several rows."""
+    text = "def f(x: tensor[?, f32]) {\n    compute(x) -> tensor[0, 0, f32] {\n        for i in 0..0, j in 0..0:\n            out[i, j] = x[0]\n    }\n}\n"
+    assert np.asarray(zynml.compile(text, device="emulator").f(np.ones(1, np.float32))).shape == (0, 0)

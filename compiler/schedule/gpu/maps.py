@@ -105,7 +105,7 @@ def _rows_at_once(field: HirFunction, along: str, lanes: int, most: int) -> int:
         return 1
     moved = sum(lanes * bytes_of(mem_of(op.mem).dtype) for op in accesses)
     held = sum(lanes * max(WORD, bytes_of(mem_of(op.mem).dtype)) for op in loads) if len(accesses) < len(ops) else 0
-    return max(1, 1 << min(MOVED // moved, HELD // max(1, held), most).bit_length() - 1)
+    return 1 << max(0, min(MOVED // moved, HELD // max(1, held), most).bit_length() - 1)
 
 
 def _waits(op: Load | Store, field: HirFunction) -> bool:
