@@ -133,4 +133,3 @@ class _Divided(Rebuild):
                 case _:
                     pass
         return nonzero
-

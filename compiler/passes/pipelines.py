@@ -49,9 +49,7 @@ class PassTimes:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
-def run_passes(
-    function: HirFunction, passes: Iterable[NamedPass], times: PassTimes | None = None
-) -> Iterator[tuple[str, HirFunction]]:
+def run_passes(function: HirFunction, passes: Iterable[NamedPass], times: PassTimes | None = None) -> Iterator[tuple[str, HirFunction]]:
     """Each pass's name and the function after it, in order."""
     for step in passes:
         started = perf_counter()

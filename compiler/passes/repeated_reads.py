@@ -82,7 +82,7 @@ class _Once(Rebuild):
     def after(self, ahead: Sequence[Instruction], loop: For, into: Builder) -> Sequence[Value]:
         """A loop behind what is the same in all its turns."""
         held, first = self.held, self.first
-        with into.when(into.op("lt", into.index(self.form(loop.low)), into.index(self.form(loop.high)))) as runs:
+        with into.when(into.op("lt" if loop.step > 0 else "gt", into.index(self.form(loop.low)), into.index(self.form(loop.high)))) as runs:
             for op in ahead:
                 for old, new in zip(op.results, self.instruction(op, runs), strict=True):
                     self.bind(old, new)

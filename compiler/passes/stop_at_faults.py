@@ -80,7 +80,9 @@ class _Stopping(Rebuild):
         """Whether the loops that stand between the check and the loop have iterations; None: there are none."""
         held: Value | None = None
         for loop in each.around:
-            held = into.both(held, into.op("lt", into.index(self.form(loop.low)), into.index(self.form(loop.high))))
+            held = into.both(
+                held, into.op("lt" if loop.step > 0 else "gt", into.index(self.form(loop.low)), into.index(self.form(loop.high)))
+            )
         return held
 
 

@@ -177,9 +177,7 @@ class ThreadCode(Stretches):
                 s.known.update(zip(op.results, copy.results, strict=True))
                 self.keep_all(op, s, b)
             case If():
-                branch = If(
-                    condition=self.get(op.condition, s, b), otherwise=None if op.otherwise is None else Region(), types=op.types
-                )
+                branch = If(condition=self.get(op.condition, s, b), otherwise=None if op.otherwise is None else Region(), types=op.types)
                 self.nested(op.then, s, b.child(branch.then), masks, inside_loop)
                 if op.otherwise is not None and branch.otherwise is not None:
                     self.nested(op.otherwise, s, b.child(branch.otherwise), masks, inside_loop)

@@ -42,3 +42,16 @@ def test_faults_are_those_of_the_loops_as_written() -> None:
         program.cells(cells, x, ok)
     with pytest.raises(zynml.ZynMLError, match="index 7 is out of range: axis 1"):
         program.cells(cells, x, np.array([0, 7], np.int32))
+
+
+def test_loops_that_count_down_have_turns() -> None:
+    """Their end is below their beginning."""
+    text = """def f(k: tensor[N, i32], x: tensor[?, f32]) {
+    compute(k, x) -> tensor[N, f32] {
+        for i in 0..N:
+            for j in N - 1..-1 step -1:
+                out[i] += x[k[i]]
+    }
+}"""
+    k, x = np.array([2, 0, 1, 1], np.int32), np.array([1.0, 10.0, 100.0], np.float32)
+    np.testing.assert_array_equal(zynml.compile(text).f(k, x), 4 * x[k])
