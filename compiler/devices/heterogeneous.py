@@ -169,5 +169,3 @@ class _Chosen:
         there = self.place.block(self.block.block)
         run: Callable[[], Any] | None = there.beside(values) if hasattr(there, "beside") else lambda: there(values)
         return run
-
-

@@ -88,7 +88,7 @@ def _absent(fault: NoDevice, compute: nodes.Compute | None) -> Diagnostic:
     span: Span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)
     named = ", ".join(f'"{name}"' for name in compute.kernel.devices) if compute.kernel is not None else '"auto"'
     if compute.kernel is not None and compute.kernel.parallel is not None:
-        hint = f"`--device cpu` runs the program on the CPU; `@device([{named}], fallback=\"cpu\")` falls back"
+        hint = f'`--device cpu` runs the program on the CPU; `@device([{named}], fallback="cpu")` falls back'
     else:
         hint = f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device({named}, fallback="cpu")` falls back'
     return Diagnostic("0501", fault.message, span, "this block is to run there", notes=(fault.hint,), hint=hint)

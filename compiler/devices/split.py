@@ -119,9 +119,7 @@ class SplitBlock:
             raise failures[0]
         return outcomes
 
-    def _joined(
-        self, structure: Any, results: Sequence[Any], kernel: BuiltKernel, split: DeviceSplit, device_place: DevicePlace
-    ) -> Any:
+    def _joined(self, structure: Any, results: Sequence[Any], kernel: BuiltKernel, split: DeviceSplit, device_place: DevicePlace) -> Any:
         """The values of ranges as one. `structure` has the number of each result where it stands in the value."""
         if isinstance(structure, tuple):
             parts = zip(structure, zip(*results, strict=True), strict=True)

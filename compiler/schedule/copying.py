@@ -138,18 +138,18 @@ class Copying:
             for mem, copy in copies.items():
                 self.join(plan, mem, copy, body, number)
             if carried:
-                body.yield_(*[
-                    body.op(plan.monoid(value), before, body.load(buffer, [number]))
-                    for value, before, buffer in zip(carried, chunk.carried, sums, strict=True)
-                ])
+                body.yield_(
+                    *[
+                        body.op(plan.monoid(value), before, body.load(buffer, [number]))
+                        for value, before, buffer in zip(carried, chunk.carried, sums, strict=True)
+                    ]
+                )
         for old, new in zip(op.results, chunk.results, strict=True):
             new.name = old.name
             self.values[old] = new
         return whole.body
 
-    def piece(
-        self, plan: Chunked, b: Builder, first: Value, last: Value, counts: Sequence[Value], starts: Sequence[Value]
-    ) -> For:
+    def piece(self, plan: Chunked, b: Builder, first: Value, last: Value, counts: Sequence[Value], starts: Sequence[Value]) -> For:
         """The iterations from `first` to before `last` of the loops taken as one."""
         inner = plan.loops[-1]
         if len(plan.loops) == 1:

@@ -1,7 +1,6 @@
 """The CPU's schedule of a kernel: lifted to a field and placed by a table where that can be done, else the nest as written with
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
-
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.memory import Load, Store

@@ -9,7 +9,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
-from compiler.hir.shared_memory import SharedUse, laid_out, over_limit
+from compiler.hir.shared_memory import SharedUse, laid_out, over_limit, shared_uses
 from compiler.hir.types import Mem
 from compiler.schedule.merge_sort import passes
 from compiler.schedule.table import Unheeded
@@ -228,6 +228,10 @@ class Launches:
     def launches(self) -> tuple[Launch, ...]:
         """Every launch once."""
         return tuple(launch for stage in self.stages for launch in _launches(stage))
+
+    def fits(self, most: int) -> bool:
+        """Whether no block wants more than so many bytes of shared memory of constant size."""
+        return all(laid_out(shared_uses(launch.function)) <= most for launch in self.launches)
 
     def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
         """What is launched, in order: the number of a launch in `launches`, and the values behind its ordinary arguments."""

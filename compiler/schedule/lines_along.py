@@ -155,9 +155,7 @@ class _LinesAlong:
         forms = {**self.forms, self.step.variable.name: at}
         return [form.substitute(forms) for form in op.index]
 
-    def one(
-        self, b: Builder, at: Affine, carried: Sequence[Value], buffers: dict[Load | Store, Value], turn: Affine
-    ) -> list[Value]:
+    def one(self, b: Builder, at: Affine, carried: Sequence[Value], buffers: dict[Load | Store, Value], turn: Affine) -> list[Value]:
         """One step of all lines, at `at`; what is in buffers is read and stored there, at `turn`. Gives what goes on."""
         *ops, last = self.step.body.body
         before = self.forms, self.values

@@ -229,8 +229,7 @@ def in_blocks(field: HirFunction, packing: Packing) -> tuple[Packing, tuple[Unhe
 
     *_, summed = packing.product.k
     high, wide = (
-        size(side.plan.axis, usual, side.plan.tile)
-        for side, usual in ((packing.rows, BLOCK_ROWS), (packing.columns, BLOCK_COLUMNS))
+        size(side.plan.axis, usual, side.plan.tile) for side, usual in ((packing.rows, BLOCK_ROWS), (packing.columns, BLOCK_COLUMNS))
     )
     packing = evolve(packing, depth=size(summed, packing.depth, packing.lanes), block=(high, wide))
     why = [Unheeded("tile", named(field, axis), why) for axis, why in left.items()]

@@ -121,9 +121,7 @@ class PlacingWindows(Placing):
             self.where_finite(filters, stores, TileRegion(then, made=dict(root.made)), by_pictures)
             super().begin(stores, TileRegion(otherwise, made=dict(root.made)))
 
-    def where_finite(
-        self, value: Value | None, stores: Sequence[Target], region: TileRegion, way: Callable[[TileRegion], None]
-    ) -> None:
+    def where_finite(self, value: Value | None, stores: Sequence[Target], region: TileRegion, way: Callable[[TileRegion], None]) -> None:
         """What stands in `way` where all elements of a value are finite numbers; elsewhere one result after the other, in little code."""
         if value is None or not is_float(dtype_of(value)):
             way(region)
@@ -139,9 +137,7 @@ class PlacingWindows(Placing):
             self.produce(stores, region.inside(otherwise, ()), {})
             self.table = table
 
-    def loop_over(
-        self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators
-    ) -> None:
+    def loop_over(self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators) -> None:
         """Tiles of what reads the copy may reach over the ends of axes: there is something behind them, which isn't stored."""
         windows, plan = self.windows, self.table[axis]
         if self.picture is None or windows is None or state:

@@ -134,9 +134,7 @@ class Placing(TileValues):
         missing = self.target_axes(target) - region.looped
         return min(missing, key=self.table.order) if missing else None
 
-    def loop_over(
-        self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators
-    ) -> None:
+    def loop_over(self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.plan(axis, region)
         begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]

@@ -42,6 +42,7 @@ LEAST_BLOCKS = 16
 STORED = "s"
 """Digit of the axis across the vectors in which results are stored."""
 
+
 class PlacingInPlace(PlacingPacked):
     """Places a field twice: by the windows of a copy, and by its table for sizes that this doesn't serve."""
 

@@ -9,12 +9,12 @@ import pytest
 import zynml
 from compiler.emulator.interpret import interpret
 from compiler.hir.parse import parse_function
+from compiler.hir.text import print_function
 from compiler.launch.cuda import tuned
 from compiler.launch.thread_kernels import launch_choices
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.choose import LaunchChoice
-from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
 from compiler.schedule.gpu.price.block_work import BlockWork, NotPriced, block_work
 from compiler.schedule.gpu.price.near_tables import near_tables
@@ -166,10 +166,18 @@ def test_no_threads_stand_where_nothing_is() -> None:
 
 def test_facts_decide_alone() -> None:
     """The same facts give the same kernel: prices are of sizes that facts tell, not of those of a call."""
-    kernels = [zynml.compile(GROUPS)._session.launches_like([f"x={n}x4x384:bf16"], "emulator:sm_90a")[0] for n in (65536 - 256, 65536)]
-    first, second = (str(kernel.threads.launches.launches[0].function) for kernel in kernels)
-    assert isinstance(kernels[0].threads.facts, Facts)
-    assert (kernels[0].threads.facts == kernels[1].threads.facts) <= (first == second)
+    kernels = [zynml.compile(GROUPS)._session.launches_like([f"x={n}x4x384:bf16"], "emulator:sm_90a")[0] for n in (65024, 65280)]
+    first, second = (print_function(kernel.threads.launches.launches[0].function) for kernel in kernels)
+    assert kernels[0].threads.facts == kernels[1].threads.facts
+    assert first == second
+
+
+def test_tables_are_offered_once_for_the_same_facts() -> None:
+    """A thousand lengths must not be a thousand searches."""
+    built = zynml.compile(HIGHEST)._session.launches_like(["x=3264x24192"], "emulator:sm_90a")[0].built
+    choices = [launch_choices(built, {"N": n, "M": 24192}, ("x", "out"), SM_90A) for n in (3264, 3392, 3520)]
+    assert len(choices[0]) > 1
+    assert choices[0] == choices[1] == choices[2]
 
 
 HIGHEST = """def f(x: tensor[N, M, u8]) {

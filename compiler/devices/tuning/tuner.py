@@ -51,7 +51,9 @@ class GpuTuner:
         if len(choices) < 2:
             return first(choices, sizes, call)
         name = tuned.name_of(case.field)
-        held = tuned.case_of(choices[0].facts, sizes, case.gpu.device)
+        facts = choices[0].facts
+        # Block tables are of about these sizes, and so is what a run finds of them.
+        held = tuned.case_of(facts, sizes if facts.digits is None else dict(facts.magnitudes), case.gpu.device)
         with self._lock:
             known = self._known.get((name, held))
             if known is None and (choice := tuned.known_choice(name, held, choices)) is not None:

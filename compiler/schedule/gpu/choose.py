@@ -2,6 +2,7 @@
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import prod
 
 from compiler.analysis.dependence import analyse
@@ -103,7 +104,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         known = residues_together(prepared.field)
     elif near := near_tables(prepared.field, prepared.facts):
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
-    elif (tables := tables_to_try(prepared.field, prepared.facts)) and _first_way(prepared.field, prepared.facts) is block_launches:
+    elif tables := _tables_offered(field, facts):
         return tuple(LaunchChoice(evolve(facts, digits=digits), nanoseconds) for digits, nanoseconds in tables)
     elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
         known = None
@@ -166,11 +167,6 @@ def _shared_in_words(field: HirFunction, launches: Launches) -> Iterator[str]:
     if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
         most = max((laid_out(shared_uses(launch.function)) for launch in launches.launches), default=0)
         yield f"`@shared({cap})` is followed: a block has {most} bytes"
-
-
-def _fits(launches: Launches, facts: Facts) -> bool:
-    """Whether a block of the machine has the shared memory that the launches want."""
-    return all(laid_out(shared_uses(launch.function)) <= facts.machine.block_shared for launch in launches.launches)
 
 
 def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
@@ -247,12 +243,19 @@ def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Ite
             launches = attempt(field, facts)
         except NotPlaceable:
             continue
-        if launches is not None and _fits(launches, facts):
+        if launches is not None and launches.fits(facts.machine.block_shared):
             yield launches
 
 
-def _first_way(field: HirFunction, facts: Facts) -> "Way | None":
-    return next((way for way in WAYS if next(_ways_to(field, facts, (way,)), None) is not None), None)
+@lru_cache(maxsize=128)
+def _tables_offered(field: HirFunction, facts: Facts) -> list[tuple[BlockDigits, float]]:
+    """Block tables that a device may try. They are priced once for all sizes with these facts, of which there are few."""
+    prepared = _prepared(field, facts)
+    tables = [] if prepared is None else tables_to_try(prepared.field, prepared.facts)
+    if prepared is None or not tables:
+        return []
+    first = next((way for way in WAYS if next(_ways_to(prepared.field, prepared.facts, (way,)), None) is not None), None)
+    return tables if first is block_launches else []
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from math import prod
 
 from compiler.hir.module import HirFunction
-from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
@@ -134,8 +133,7 @@ def _tried(field: HirFunction, table: Table, facts: Facts, samples: int) -> Pric
         found = _priced(field, table, facts, samples)
     except NotPlaceable:
         return None
-    fits = all(laid_out(shared_uses(launch.function)) <= facts.machine.block_shared for launch in found.launches.launches)
-    return found if fits and found.price is not None else None
+    return found if found.price is not None and found.launches.fits(facts.machine.block_shared) else None
 
 
 def _samples(given: PricedLaunches) -> int:
