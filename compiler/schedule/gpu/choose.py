@@ -128,10 +128,9 @@ def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
         product = copied.product
     if product is None:
         product = _sums_together(field, facts)
-    if product is None and (parts := several_products(field, facts)) is not None:
-        product = _product_of(parts[-1], facts)
-    if product is None and (cut := rows_and_products(field, facts)) is not None:
-        product = _product_of(cut[-1], facts)
+    for cut in (several_products, rows_and_products):
+        if product is None and (parts := cut(field, facts)) is not None:
+            product = _product_of(parts[-1], facts)
     return product
 
 
@@ -384,10 +383,11 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
-    """What rows come to, then the products that read it, where tensor cores take those."""
-    parts = rows_and_products(field, facts)
-    ways = REDUCTIONS, (_product, _together, _copied, _fragments, _computed, _several)
-    return None if parts is None else _in_parts(field, facts, [*zip(parts, ways, strict=True)], "what rows come to is computed first")
+    """What rows come to, then the products that read it."""
+    *rows, last = rows_and_products(field, facts) or (field,)
+    products = last, (_product, _together, _few_rows, _copied, _fragments, _computed, _several, register_launches)
+    parts = [*((part, REDUCTIONS) for part in rows), products]
+    return _in_parts(field, facts, parts, "what rows come to is computed first") if rows else None
 
 
 def _cut(field: HirFunction, product: BoxedProduct) -> Launches:

@@ -72,8 +72,8 @@ def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) ->
 
 
 def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
-    """What rows come to by themselves, as the norm of a product's input, and the field that reads it where it was; None for fields
-    without sums of products, or where a row needs what a product comes to."""
+    """What rows come to by themselves, as the norm of a product's input, those along the same axes together, and the field that reads it
+    where it was; None for fields without sums of products, or where a row needs what a product comes to."""
     products = products_of(field)
     rows = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in products]
     if not (products and rows) or any(isinstance(op, Scan) for op in field.body.body):
@@ -85,7 +85,22 @@ def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | N
     if any(REUSED * _elements(result, facts) > fewest for result in results):
         return None
     cutting = Cutting(field, results)
-    return [cutting.part("rows", rows), cutting.stored()]
+    return [*(cutting.part(f"rows{number}", group) for number, group in enumerate(_along_same_axes(field, rows))), cutting.stored()]
+
+
+def _along_same_axes(field: HirFunction, rows: Sequence[Contract | Reduce]) -> list[list[Contract | Reduce]]:
+    """Reductions in the order in which parts compute them: those whose results have the same axes are one part, unless one of them waits
+    for a part between."""
+    groups: list[list[Contract | Reduce]] = []
+    for op in rows:
+        waits = {*needed(field, op.operand_values)}
+        first = max((number for number, group in enumerate(groups) if not waits.isdisjoint(group)), default=0)
+        axes = {*union_axes(*op.results)}
+        known = next((group for group in groups[first:] if {*union_axes(*group[0].results)} == axes), None)
+        if known is None:
+            groups.append(known := [])
+        known.append(op)
+    return groups
 
 
 def products_of(field: HirFunction) -> dict[Contract | Reduce | Scan, ProductSum]:

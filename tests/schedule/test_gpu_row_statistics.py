@@ -1,0 +1,63 @@
+"""Products beside sums of their rows and columns, in one loop: each sum has only the axes of what it reads, and is computed once."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from compiler.schedule.gpu.products import copied_operands, several_products
+from tests.schedule.test_gpu_computed_operands import run
+
+PEARSON = """
+def f(a: tensor[M, K, {dtype}], b: tensor[N, K, {dtype}]) {{
+    compute(a, b) -> tensor[M, N, {sums}] {{
+        for i in 0..M, j in 0..N:
+            var p = {zero}
+            var q = {zero}
+            var s = {zero}
+            var x = {zero}
+            var y = {zero}
+            for k in 0..K:
+                p += a[i, k]
+                q += b[j, k]
+                s += a[i, k] * b[j, k]
+                x += a[i, k] * a[i, k]
+                y += b[j, k] * b[j, k]
+            out[i, j] = {result}
+    }}
+}}"""
+CORRELATION = "(s - p * q / K) / sqrt((x - p * p / K) * (y - q * q / K))"
+WHOLE = "K * s - p * q + (x - y)"
+DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "architecture", "m", "n", "k"),
+    [
+        ("bf16", "sm_90a", 72, 80, 96),
+        ("bf16", "sm_80", 65, 67, 70),
+        ("f16", "sm_90a", 65, 67, 70),
+        ("f32", "sm_90a", 66, 130, 68),
+        ("f64", "sm_80", 65, 67, 33),
+        ("i8", "sm_90a", 72, 80, 96),
+        ("i32", "sm_90a", 72, 80, 40),
+    ],
+)
+def test_rows_and_columns_are_summed_once(dtype: str, architecture: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (several_products, copied_operands):
+        monkeypatch.setattr(module, "WORTH", 0)
+    r, is_float = np.random.default_rng(m * n), not dtype.startswith("i")
+    a, b = ((r.normal(size=s) if is_float else r.integers(-9, 10, s)).astype(DTYPES[dtype]) for s in ((m, k), (n, k)))
+    sums = "f64" if dtype == "f64" else "f32" if is_float else "i32"
+    source = PEARSON.format(dtype=dtype, sums=sums, zero="0.0" if is_float else "0i32", result=CORRELATION if is_float else WHOLE)
+    out = np.full((m, n), -7, DTYPES[sums])
+    made = run(source, {"a": a, "b": b, "out": out}, architecture, {"M": m, "N": n, "K": k})
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    if is_float:
+        # f32 sums of at most 130 terms, each below 16 deviations
+        error = 1e-13 if dtype == "f64" else 1e-5
+        np.testing.assert_allclose(out, np.corrcoef(left, right)[:m, m:], atol=error)
+    else:
+        p, q, x, y = left.sum(1), right.sum(1), (left**2).sum(1), (right**2).sum(1)
+        np.testing.assert_array_equal(out, k * left @ right.T - np.outer(p, q) + (x[:, None] - y))
+    kept = [launch.function.name for launch in made.launches]
+    assert len([name for name in kept if "_rows" in name]) == 2 and len([name for name in kept if "_stored" in name]) >= 1
