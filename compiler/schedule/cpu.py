@@ -11,6 +11,7 @@ from compiler.passes.checked_together import checked_together
 from compiler.passes.joined_axes import joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
+from compiler.passes.reads_inside import reads_inside
 from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.rows_in_vectors import rows_in_vectors
 from compiler.passes.short_rows import short_rows
@@ -58,7 +59,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
                 raise NotPlaceable("its lines march in step")
             lines = columns_of(kernel.nest, kernel.field, kernel.facts)
-            plain = products_of_ints(narrow_ints(wide_terms(kernel.field if lines else joined_axes(kernel.field))))
+            plain = products_of_ints(narrow_ints(wide_terms(reads_inside(kernel.field if lines else joined_axes(kernel.field)))))
             field = materialise(plain)
             table = table_for(field, machine, tiled=False)
             packing = packing_for(field, table, machine)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Compare, Const, InBounds, Index
+from compiler.hir.core import Binary, Compare, Const, Contract, InBounds, Index, Reduce, Scan, Select
 from compiler.hir.instruction import Value
+from compiler.hir.memory import Load
 from compiler.schedule.table import AxisPlan
 from runtime.records import frozen
 
@@ -26,6 +27,20 @@ def bounds_of(condition: Value) -> list[Affine] | None:
             return [of, below - of - 1]
         case _:
             return None
+
+
+def edges_of(target: Reduce) -> set[Value]:
+    """Conditions under which terms of a reduction are loaded at affine indices, and else from the edges of a memory."""
+    edges, seen, waiting = set[Value](), set[Value](), list(target.values)
+    while waiting:
+        op = (value := waiting.pop()).source
+        if value in seen or op is None or isinstance(op, Reduce | Contract | Scan):
+            continue
+        seen.add(value)
+        if isinstance(op, Select) and isinstance(op.then.source, Load) and op.then.source.where is op.condition and bounds_of(op.condition):
+            edges.add(op.condition)
+        waiting += op.operand_values
+    return edges
 
 
 def _form(value: Value) -> Affine | None:

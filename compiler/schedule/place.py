@@ -22,7 +22,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule import running
 from compiler.schedule.in_chunks import chunked_loop, chunked_scans
-from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, least_of
+from compiler.schedule.interior import Zone, ZoneBounds, all_hold, bounds_of, edges_of, least_of
 from compiler.schedule.pieces import Piece, blocks_of_rows, combinations_of, pieces_of, reaching, single, squares_of, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.searches import better, located, nothing_yet, searches
@@ -275,6 +275,7 @@ class Placing(TileValues):
                 bounds = None if guarded is None else bounds_of(guarded[0])
                 if guarded is not None and bounds is not None:
                     guards.add(guarded[0])
+                guards |= edges_of(target)
         return frozenset(guards)
 
     def inside_or_not(

@@ -416,3 +416,14 @@ def test_softmax_over_few_channels(shape: tuple[int, int, int]) -> None:
     x = np.random.default_rng(10).standard_normal(shape).astype(np.float32)
     weights = np.exp(x.astype(np.float64))
     np.testing.assert_allclose(compiled(source).f(x), weights / weights.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_lanes_read_lines_that_they_share() -> None:
+    """Matrices of nine elements side by side are read where they lie: nothing is copied first."""
+    minors = [((0, 1, 2), 1), ((1, 2, 0), 1), ((2, 0, 1), 1), ((0, 2, 1), -1), ((1, 0, 2), -1), ((2, 1, 0), -1)]
+    terms = " + ".join(f"{sign}.0 * a[n, 0, {i}] * a[n, 1, {j}] * a[n, 2, {k}]" for (i, j, k), sign in minors)
+    text = f"def f(a: tensor[N, 3, 3, f64]): tensor {{ compute(a) {{ for n in 0..N: out[n] = {terms} }} }}"
+    program = zynml.compile(text, device="emulator:sm_90a")
+    a = np.random.default_rng(5).integers(-9, 10, (1001, 3, 3)).astype(np.float64)
+    assert np.array_equal(np.asarray(program.f(a)), np.round(np.linalg.det(a)))
+    assert "copied first" not in str(program.schedule)

@@ -1,5 +1,6 @@
 """The loads of a thread: elements side by side in memory are one aligned vector where all addresses allow it, and what lies outside where
-a condition fails is read from the nearest element inside, so that no load waits for a condition."""
+a condition fails is read from the nearest element inside, so that no load waits for a condition. Some loads mean just that
+element."""
 
 from collections.abc import Mapping, Sequence
 from math import gcd
@@ -14,7 +15,7 @@ from runtime.records import frozen
 @frozen
 class LoadGroup:
     """`lanes` elements from the index on. `below`, `above`: dimensions along which the index may lie before the first element or behind
-    the last, where the condition of the load fails."""
+    the last, where the condition of the load fails, or where `nearest` elements are meant."""
 
     memory: int
     parts: tuple[Part, ...]
@@ -22,6 +23,7 @@ class LoadGroup:
     lanes: int
     below: tuple[bool, ...]
     above: tuple[bool, ...]
+    nearest: bool
 
 
 def load_groups(instances: ThreadInstances, live: Sequence[bool]) -> Mapping[int, tuple[LoadGroup, int]]:
@@ -31,11 +33,11 @@ def load_groups(instances: ThreadInstances, live: Sequence[bool]) -> Mapping[int
     for number, node in enumerate(instances.nodes):
         if node[0] != "load" or not live[number]:
             continue
-        _, memory, parts, at, guarded = node
+        _, memory, parts, at, *outside = node
         width = widest.get((memory, parts))
         if width is None:
             width = widest[memory, parts] = widest_vector(mem_of(instances.nest.memories[memory]), parts)
-        bucket = (memory, parts, at[:-1], at[-1] // width if at else 0, guarded)
+        bucket = (memory, parts, at[:-1], at[-1] // width if at else 0, *outside)
         buckets.setdefault(bucket, []).append(number)
     groups: dict[int, tuple[LoadGroup, int]] = {}
     for members in buckets.values():
@@ -124,7 +126,7 @@ def _grouped(instances: ThreadInstances, members: list[int], width: int) -> Mapp
 
 def _group(instances: ThreadInstances, number: int, at: tuple[int, ...], lanes: int) -> LoadGroup | None:
     """None where a vector may reach beyond the memory."""
-    _, memory, parts, _, guarded = instances.nodes[number]
+    _, memory, parts, _, guarded, nearest = instances.nodes[number]
     dims = [dim.constant for dim in mem_of(instances.nest.memories[memory]).dims]
     below, above = [], []
     for position, (part, constant, dim) in enumerate(zip(parts, at, dims, strict=True)):
@@ -132,6 +134,6 @@ def _group(instances: ThreadInstances, number: int, at: tuple[int, ...], lanes: 
         beyond = high + (lanes if position == len(dims) - 1 else 1) > dim
         if lanes > 1 and position == len(dims) - 1 and (low < 0 or beyond) and dim % lanes:
             return None
-        below.append(guarded and low < 0)
-        above.append(guarded and beyond)
-    return LoadGroup(memory, parts, at, lanes, tuple(below), tuple(above))
+        below.append((guarded or nearest) and low < 0)
+        above.append((guarded or nearest) and beyond)
+    return LoadGroup(memory, parts, at, lanes, tuple(below), tuple(above), nearest)

@@ -4,6 +4,7 @@ map, or a reduction of few terms for each result, all of whose extents are numbe
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from compiler.analysis.nearest_reads import FieldReads, field_reads
 from compiler.hir.affine import Affine
 from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Value
@@ -41,6 +42,8 @@ class ThreadNest:
     """The axes along which each operation's value varies."""
     forms: tuple[tuple[Form, ...], ...]
     memories: tuple[Value, ...]
+    nearest: frozenset[int]
+    """The loads that read the nearest element where their index lies outside, by number."""
 
     @property
     def results(self) -> int:
@@ -60,7 +63,8 @@ def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple
 def most_terms(field: HirFunction) -> int:
     """Terms of a result up to which a field has the shape, whatever its extents are: windows and other reductions, or several loads of one
     memory. 0 for a field that hasn't."""
-    ops = field.body.body
+    reads = field_reads(field)
+    ops = reads.ops
     if len(ops) > MOST_OPERATIONS or any(isinstance(op, Scan) for op in ops):
         return 0
     if any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in ops):
@@ -78,32 +82,32 @@ def most_terms(field: HirFunction) -> int:
     for op in stores:
         if {name for form in op.index for name in form.names if name in field.axes} != common:
             return 0
-    return _most_shared(field, reduced)
+    return _most_shared(field, reads, reduced)
 
 
-def _most_shared(field: HirFunction, reduced: set[str]) -> int:
+def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str]) -> int:
     """The same, of a field of such instructions: more where some elements serve several results, by windows that move along an axis or
     several loads of one memory, than where elements merely lie near each other for neighbouring results."""
-    loads = [op for op in field.body.body if isinstance(op, Load)]
+    loads = [op for op in reads.ops if isinstance(op, Load)]
     if not reduced:
-        return int(len({op.mem for op in loads}) < len({(op.mem, op.index) for op in loads}))
-    if _is_product(field, loads, reduced):
+        return int(len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads}))
+    if _is_product(field, [reads.index(op) for op in loads], reduced):
         return 0
-    if any(_moves(form, reduced, field) for op in loads for form in op.index):
+    if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
         return MOST_TERMS
-    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
-    near = any(all(_is_near(op, axis) for op in accesses) for axis in field.axes if axis not in reduced)
+    accesses = [(mem_of(op.mem), reads.index(op)) for op in reads.ops if isinstance(op, Load | Store)]
+    near = any(all(_is_near(mem, index, axis) for mem, index in accesses) for axis in field.axes if axis not in reduced)
     return MOST_UNSHARED if near else 0
 
 
-def _is_near(op: Load | Store, axis: str) -> bool:
+def _is_near(mem: Mem, index: Sequence[Affine], axis: str) -> bool:
     """Whether the access steps by a few elements along an axis, whatever extents are names."""
     step = 0
-    for dim, form in enumerate(op.index):
+    for dim, form in enumerate(index):
         if axis in form.without(axis).names:
             return False
         if form.coefficient(axis):
-            stride = _stride(mem_of(op.mem), dim)
+            stride = _stride(mem, dim)
             if stride is None:
                 return False
             step += form.coefficient(axis) * stride
@@ -118,11 +122,11 @@ def _stride(mem: Mem, dim: int) -> int | None:
     return prod(extent or 0 for extent in behind) if None not in behind else None
 
 
-def _is_product(field: HirFunction, loads: Sequence[Load], reduced: set[str]) -> bool:
+def _is_product(field: HirFunction, loads: Sequence[Sequence[Affine]], reduced: set[str]) -> bool:
     """Whether two of the loads each lack an axis of the results that the other has: all pairs of what they read are combined then, and
     tiles of both are worth more than registers of results."""
     outputs = set(field.axes) - reduced
-    axes = [outputs.intersection(name for form in op.index for name in form.names) for op in loads]
+    axes = [outputs.intersection(name for form in index for name in form.names) for index in loads]
     return any(first - second and second - first for first in axes for second in axes)
 
 
@@ -136,7 +140,8 @@ def thread_nest(field: HirFunction) -> ThreadNest | None:
     most = most_terms(field)
     if not most:
         return None
-    ops = tuple(field.body.body)
+    reads = field_reads(field)
+    ops = reads.ops
     reduced = list(dict.fromkeys(axis for op in ops if isinstance(op, Reduce | Contract) for axis in op.over))
     axes = (*common_axes(field), *reduced)
     extents = tuple(field.axes[axis].value or 0 for axis in axes)
@@ -152,20 +157,21 @@ def thread_nest(field: HirFunction) -> ThreadNest | None:
     for number, op in enumerate(ops):
         if not _is_taken(op):
             return None
-        index = _forms(op)
+        index = _forms(op, reads)
         if any(not isinstance(symbol, str) or symbol not in place for form in index for symbol, _ in form.terms):
             return None
         forms.append(tuple((tuple((place[str(symbol)], c) for symbol, c in form.terms), form.constant) for form in index))
         varying.append(tuple(place[axis] for axis, _ in union_axes(*op.results)))
         numbers.update(dict.fromkeys(op.results, number))
-    return ThreadNest(field, axes, extents, len(axes) - len(reduced), ops, numbers, tuple(varying), tuple(forms), memories)
+    nearest = frozenset(number for number, op in enumerate(ops) if isinstance(op, Load) and op.result in reads.nearest)
+    return ThreadNest(field, axes, extents, len(axes) - len(reduced), ops, numbers, tuple(varying), tuple(forms), memories, nearest)
 
 
-def _forms(op: Instruction) -> tuple[Affine, ...]:
+def _forms(op: Instruction, reads: FieldReads) -> tuple[Affine, ...]:
     """What an instruction says of axes: indices; of a condition, what is at least 0 where it holds."""
     match op:
         case Load() | Store():
-            return op.index
+            return reads.index(op)
         case Index():
             return (op.of,)
         case InBounds():

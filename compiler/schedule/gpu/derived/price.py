@@ -33,6 +33,8 @@ CODE = 3000
 """Instructions of a kernel that are fetched without waiting."""
 FUNCTION = 20
 """Instructions of a function such as `exp`."""
+CONSTANT_DIVISOR = 5
+"""Instructions of a division of ints by a constant."""
 RESERVED = 20
 """Registers of addresses and digits."""
 MOST_REGISTERS = 255
@@ -93,6 +95,8 @@ def _cost(instances: ThreadInstances, node: tuple[int, ...], dtype: str, uses: M
     match op:
         case Binary(operator="mul") if "contract" in op.flags and uses[number] == 1:
             return 0.0
+        case Binary(operator="div" | "rem") if not is_float(dtype) and instances.nodes[node[3]][0] == "const":
+            return wide * CONSTANT_DIVISOR
         case Binary(operator="div" | "rem" | "pow" | "atan2"):
             return wide * (8.0 if is_float(dtype) else FUNCTION)
         case Binary() | Contract():

@@ -11,7 +11,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.derived.accesses import strides_of
 from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, TooManyValues
 from compiler.schedule.gpu.derived.nest import ThreadNest
-from compiler.schedule.gpu.derived.price import ThreadPrice, ThreadWork, price, work_of
+from compiler.schedule.gpu.derived.price import LINE, ThreadPrice, ThreadWork, price, work_of
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from runtime.records import frozen
@@ -82,10 +82,21 @@ def _is_near(nest: ThreadNest, lane: int) -> bool:
 
 
 def is_near(nest: ThreadNest, load: Load, lane: int) -> bool:
-    """The same, of one of the nest's loads."""
-    places = zip(nest.forms[nest.ops.index(load)], strides_of(mem_of(load.mem)), strict=True)
-    step = sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
-    return abs(step) <= LARGEST_STEP
+    """The same, of one of the nest's loads. Lanes may be a line of the cache apart where they read most of what lies between them."""
+    step = abs(_step(nest, nest.ops.index(load), lane))
+    if step <= LARGEST_STEP:
+        return True
+    loads = (number for number, op in enumerate(nest.ops) if isinstance(op, Load) and op.mem is load.mem)
+    together = {nest.forms[number] for number in loads if abs(_step(nest, number, lane)) == step}
+    return step * bytes_of(mem_of(load.mem).dtype) <= LINE and 2 * len(together) > step
+
+
+def _step(nest: ThreadNest, number: int, lane: int) -> int:
+    """Elements between what neighbouring lanes read by a load."""
+    op = nest.ops[number]
+    assert isinstance(op, Load)
+    places = zip(nest.forms[number], strides_of(mem_of(op.mem)), strict=True)
+    return sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
 
 
 def _reading_axis(nest: ThreadNest, writing: int) -> int:

@@ -165,7 +165,25 @@ class _ThreadWriting:
                 index[-1] = index[-1] + self.lanes(group.lanes)
             self.vectors[group] = b.load(self.start.values[memory], index)
         vector = self.vectors[group]
-        return vector if group.lanes == 1 else b.emit(Take(value=vector, axis=self.lanes(group.lanes), at=Affine((), lane))).result
+        if group.lanes == 1:
+            return vector
+        value = self.lane(b, group, lane)
+        return self.of_the_edge(b, group, lane, value) if group.nearest else value
+
+    def lane(self, b: Builder, group: LoadGroup, lane: int) -> Value:
+        return b.emit(Take(value=self.vectors[group], axis=self.lanes(group.lanes), at=Affine((), lane))).result
+
+    def of_the_edge(self, b: Builder, group: LoadGroup, lane: int, value: Value) -> Value:
+        """The element, or the first or last of its row where the vector lies outside: it was read from the nearest place inside."""
+        mem = mem_of(self.nest.memories[group.memory])
+        part, constant, last = group.parts[-1], group.at[-1], group.lanes - 1
+        if group.below[-1] and lane:
+            outside = self.at_least_zero(b, tuple((axis, -c) for axis, c in part), -constant - 1)
+            value = b.select(outside, self.lane(b, group, 0), value)
+        if group.above[-1] and lane != last:
+            outside = self.at_least_zero(b, part, constant - mem.dims[-1].constant)
+            value = b.select(outside, self.lane(b, group, last), value)
+        return value
 
     def nearest(self, b: Builder, part: Part, constant: int, unit: int, dim: int, below: bool, above: bool) -> Affine:
         """The index, or of those outside the nearest inside, in steps of so many elements."""

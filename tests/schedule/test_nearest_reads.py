@@ -1,0 +1,82 @@
+"""Windows that end at a picture's edges by `clamp`, and by the ways to write the same: inside they are read as if there were no edge.
+Expected values from NumPy, of whole numbers that every sum holds exactly."""
+
+import re
+
+import numpy as np
+import pytest
+
+import zynml
+
+BOX = """def f(x: tensor[H, W, {type}]) {{
+    compute(x) -> tensor[H, W, i32] {{
+        for y in 0..H, q in 0..W:
+            var s: i32 = 0
+            for a in 0..3, b in 0..5:
+                {index}
+                s += (x[u, v] as i32) * ((a + 2 * b + 1) as i32)
+            out[y, q] = s
+    }}
+}}"""
+
+INDICES = {
+    "clamp": "let u = clamp(y + a - 1, 0, H - 1)\n                let v = clamp(q + b - 2, 0, W - 1)",
+    "min and max": "let u = min(max(y + a - 1, 0), H - 1)\n                let v = max(min(W - 1, q + b - 2), 0)",
+    "choices": "let r = y + a - 1\n                let u = if r < 0 { 0 } else { if r >= H { H - 1 } else { r } }\n"
+    "                let v = if q + b < 2 { 0 } else { min(q + b - 2, W - 1) }",
+}
+
+
+def boxes(x: np.ndarray) -> np.ndarray:
+    padded = np.pad(x.astype(np.int64), ((1, 1), (2, 2)), mode="edge")
+    high, wide = x.shape
+    return sum((a + 2 * b + 1) * padded[a : a + high, b : b + wide] for a in range(3) for b in range(5))
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+def test_windows_stop_at_the_edges(device: str, index: str) -> None:
+    program = zynml.compile(BOX.format(type="u8", index=index), device=device)
+    for shape in [(1, 1), (2, 3), (5, 33), (3, 300)]:
+        x = np.random.default_rng(sum(shape)).integers(0, 256, shape, dtype=np.uint8)
+        assert np.array_equal(program.f(x), boxes(x)), shape
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_80"])
+@pytest.mark.parametrize("type", ["f32", "f16", "i16"])
+def test_of_every_width(device: str, type: str) -> None:
+    program = zynml.compile(BOX.format(type=type, index=INDICES["clamp"]), device=device)
+    x = np.random.default_rng(3).integers(0, 100, (7, 64)).astype({"f32": np.float32, "f16": np.float16, "i16": np.int16}[type])
+    assert np.array_equal(program.f(x), boxes(x))
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+def test_neighbours_of_a_row(device: str) -> None:
+    text = """def f(x: tensor[N, f64]) {
+        compute(x) { for i in 0..N: out[i] = x[max(i - 1, 0)] + 4.0 * x[i] + x[min(i + 3, N - 1)] }
+    }"""
+    program = zynml.compile(text, device=device)
+    for count in (1, 2, 31, 1000):
+        x = np.arange(count, dtype=np.float64) ** 2
+        at = np.arange(count)
+        assert np.array_equal(program.f(x), x[np.maximum(at - 1, 0)] + 4 * x + x[np.minimum(at + 3, count - 1)])
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+def test_steps_of_two_and_other_bounds(device: str) -> None:
+    """An index with bounds that aren't those of the memory is the number that it says."""
+    text = """def f(x: tensor[N, i32]) {
+        compute(x) -> tensor[N / 2, i32] {
+            for i in 0..N / 2: out[i] = x[clamp(2 * i - 3, 0, N - 1)] + 1000 * x[clamp(i - 1, 1, N - 2)] + 1000000 * x[clamp(2 * i + 1, 0, N - 1)]
+        }
+    }"""
+    x = np.arange(1, 91, dtype=np.int32)
+    at = np.arange(45)
+    wanted = x[np.clip(2 * at - 3, 0, 89)] + 1000 * x[np.clip(at - 1, 1, 88)] + 1000000 * x[2 * at + 1]
+    assert np.array_equal(zynml.compile(text, device=device).f(x), wanted)
+
+
+def test_inside_nothing_is_gathered() -> None:
+    """The loads of the table that the CPU runs in most tiles have affine indices."""
+    text = str(zynml.compile(BOX.format(type="u8", index=INDICES["clamp"])).emit("hir-after=place"))
+    assert re.search(r"load %x\[\w*\+?a0\S*, \S*simd\S*\] :", text), text
