@@ -431,11 +431,13 @@ class Pack2(Instruction):
 
 @instruction("convert", InstructionFamily.AXIS)
 class Convert(Instruction):
-    """The same value in another layout (the order in which its digits lie in lanes and registers) or place."""
+    """The same value in another layout (the order in which its digits lie in lanes and registers) or place. What roles pass on in
+    shared memory may wait in a `ring` of its own, which loops one behind the other share."""
 
     value: Value = operand()
     layout: str = attribute("")
     place: str = attribute("reg")
+    ring: str = attribute("")
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         assert isinstance(self.value.type, Tile)

@@ -9,9 +9,9 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention.field import WalkedField
 from compiler.schedule.gpu.attention.seen_by_data import SeenTiles
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import small, small_digits
 from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.place import Placing
 from compiler.schedule.region import TileRegion
 from runtime.records import evolve, frozen
 
@@ -114,7 +114,7 @@ class Walk:
 
 
 def walk_of(
-    placing: BlockTiles, attention: WalkedField, region: TileRegion, begun: Value | None = None, seen: SeenTiles | None = None
+    placing: Placing, attention: WalkedField, region: TileRegion, begun: Value | None = None, seen: SeenTiles | None = None
 ) -> Walk:
     """The turns that this block's rows need; `seen`: what data say of them."""
     b, terms = region.builder, attention.terms

@@ -1,0 +1,163 @@
+"""Attention in tiles with the memories named (form B): loops over matrices and blocks of rows; in each of them a loop in time over tiles of
+keys, from the last that the rows see to the first, which carries the maximum, the sums of weights and those of values. What stands between
+the products, and what follows them, is what `place` finds in the field."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from math import inf, nan
+from typing import Any
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Cast, Contract, Convert, Reduce, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Tile
+from compiler.passes.dce import dce
+from compiler.schedule.gpu.attention.field import AttentionField, ends
+from compiler.schedule.gpu.attention.rescaling import LOWEST
+from compiler.schedule.gpu.attention.walk import walk_of
+from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides
+from compiler.schedule.gpu.products.product_tiles import BlockPlan
+from compiler.schedule.place import Placing
+from compiler.schedule.region import Target, TileRegion
+from compiler.schedule.table import AxisPlan, Table
+
+STAGES = 2
+"""Tiles of keys, and of values, that are on their way or in use."""
+TWICE = 128
+"""Elements of a query or value of which there is room for two tiles of queries."""
+
+
+class AttentionTiles(Placing):
+    outer = "grid"
+
+    def __init__(self, field: HirFunction, attention: AttentionField) -> None:
+        query, along, columns = attention.query.axis, attention.along, attention.value.axis
+        own = {query: attention.rows, columns: attention.width, along: attention.terms, attention.inner: attention.depth}
+        self.batch = [axis for axis in field.axes if axis not in own]
+        super().__init__(field, Table([*(AxisPlan(axis) for axis in self.batch), *(BlockPlan(axis, registers=n) for axis, n in own.items())]))
+        self.attention = attention
+        self.rule = attention.rule
+        self.sums = [op for op in self.rule.rescaled if op is not attention.weighted]
+
+    def begin(self, stores: Sequence[Target], root: TileRegion) -> None:
+        attention, region = self.attention, root
+        with ExitStack() as loops:
+            for axis in (*self.batch, attention.query.axis):
+                plan, stages = self.table[axis], STAGES if max(attention.depth, attention.width) <= TWICE else 1
+                marks = self.marked(axis, **({"pipeline": stages} if axis == attention.query.axis else {}))
+                high = self.field.axes[axis].ceildiv(plan.tile)
+                body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, high, place=self.outer, **marks))
+                region = region.inside(body, (axis,))
+                self.enter(plan, Affine.of(loop.variable.name), region)
+            self.rows(stores, region)
+
+    def run(self) -> HirFunction:
+        return dce(super().run())
+
+    # ---- loops ----
+
+    def marked(self, axis: str, **further: Any) -> dict[str, Any]:
+        """What the loop over an axis says of it."""
+        extent = self.field.axes[axis]
+        return {"axis": axis, **further, **({} if divides(self.table[axis].tile, extent) else {"extent": extent})}
+
+    def rows(self, stores: Sequence[Target], region: TileRegion) -> None:
+        """A block of rows: its walk along keys, and what follows."""
+        attention, b = self.attention, region.builder
+        for axis in attention.inner, attention.value.axis:
+            self.enter(self.table[axis], Affine(), region)
+        for axis in attention.query.axis, attention.value.axis:
+            self.end_where(axis, region)
+        self.staged(attention.query, region, "queries")
+        walk, along = walk_of(self, attention, region), attention.along
+        first = Affine.of(walk.last.name) - 1
+        begin = [self.of_rows(b, -inf), *(self.of_rows(b, 0.0) for _ in self.sums), self.of_rows(b, 0.0, attention.value.axis)]
+        marks = {"pipeline": STAGES, **({"searched": True} if attention.compared else {})}
+        low, high = first, first - walk.turns.name
+        with b.loop(f"{along}0", low, high, -1, carried=begin, **self.marked(along, **marks)) as (body, loop):
+            turn = region.inside(body, (along,))
+            self.enter(self.table[along], Affine.of(loop.variable.name), turn)
+            self.end_where(along, turn)
+            body.yield_(*self.turn(turn, loop.carried))
+        maximum, *totals, output = loop.results
+        for op, total in zip(self.sums, totals, strict=True):
+            region.made[op.results[0]] = self.total_of_row(b, total, maximum) if attention.rows_read else total
+        region.made[self.rule.maximum.results[0]] = maximum
+        if self.rule.total is not self.rule.maximum.results[0]:
+            region.made[self.rule.total] = b.op("max", maximum, b.const(self.rule.start, "f32"))
+        region.made[attention.weighted.results[0]] = output
+        for target in stores:
+            self.finish_target(target, region, {}, False)
+
+    def end_where(self, axis: str, region: TileRegion) -> None:
+        """Tiles reach over the end of an axis that they don't divide."""
+        if not divides(self.table[axis].tile, self.field.axes[axis]):
+            region.masks[axis] = self.field.axes[axis]
+
+    def of_rows(self, b: Builder, number: float, *further: str) -> Value:
+        """A number for each row of a tile, or for each of its sums."""
+        axes = [(axis, self.table[axis].tile) for axis in (self.attention.query.axis, *further)]
+        return b.const(number, Tile("f32", axes))
+
+    def total_of_row(self, b: Builder, total: Value, maximum: Value) -> Value:
+        """A sum of exponentials that are NaN where all scores are hidden."""
+        if self.rule.start != -inf:
+            return total
+        hidden = b.op("eq", maximum, b.const(-inf, "f32"))
+        keys = b.op("gt", b.index(self.field.axes[self.attention.along]), b.const(0, "index"))
+        return b.select(b.op("and", hidden, keys), b.const(nan, "f32"), total)
+
+    # ---- a turn ----
+
+    def turn(self, turn: TileRegion, before: Sequence[Value]) -> list[Value]:
+        """The maximum and the sums with a tile of keys."""
+        attention, b, along = self.attention, turn.builder, self.attention.along
+        maximum, *totals, output = before
+        key = self.staged(attention.key, turn, "keys")
+        query = turn.find(attention.query.load.result)
+        assert query is not None
+        product = Contract(a=query, b=key, over=(attention.inner,), to="f32", flags=attention.scores.flags)
+        turn.made[attention.scores.results[0]] = b.emit(product).result
+        scores = self.rule.maximum.values[0]
+        turn.made[scores] = self.masked(self.value(scores, turn), -inf, [along], turn)
+        most = b.op("max", maximum, b.reduce("max", turn.made[scores], over=[along])[0])
+        least = b.const(max(self.rule.start, LOWEST["f32"]), "f32")
+        # what exponents are less by is a number, also while nothing was seen
+        base = b.op("max", most, least)
+        growth = b.sub(b.op("max", maximum, least), base)
+        growth = growth if self.rule.scale is None else b.mul(growth, self.value(self.rule.scale, turn))
+        growth = b.op(self.rule.exponential, growth)
+        turn.made[self.rule.maximum.results[0]] = turn.made[self.rule.total] = base
+        sums = [self.added(op, b.mul(total, growth), turn) for op, total in zip(self.sums, totals, strict=True)]
+        return [most, *sums, self.weighted(b.mul(output, growth), turn)]
+
+    def added(self, op: Reduce | Contract, total: Value, turn: TileRegion) -> Value:
+        assert isinstance(op, Reduce)
+        return turn.builder.add(total, turn.builder.reduce("add", *self.brought(op, turn), over=op.over, flags=op.flags)[0], op.flags)
+
+    def weighted(self, total: Value, turn: TileRegion) -> Value:
+        """The sums of values, of weights that are rounded to the values' type."""
+        attention, along = self.attention, self.attention.along
+        weight = self.masked(self.value(attention.weight, turn), 0.0, [along], turn)
+        inner = turn.inside(turn.builder, (along,))
+        b, op = inner.builder, attention.weighted
+        rounded = b.cast(weight, attention.dtype)
+        value = self.staged(attention.value, turn, "values")
+        if isinstance(op, Contract):
+            return b.emit(Contract(a=rounded, b=value, accumulator=total, over=(along,), to=op.to, flags=op.flags)).result
+        inner.made[attention.weight] = b.cast(rounded, dtype_of(attention.weight))
+        return self.added(op, total, inner)
+
+    def staged(self, side: BoxedOperand, region: TileRegion, ring: str) -> Value:
+        """What copies bring of an operand: boxes have zeros where memory ends. `ring`: what its tiles wait in."""
+        b, load, mem = region.builder, side.load, region.find(side.load.mem)
+        assert mem is not None
+        behind = [axis for axis in region.masks if axis == self.attention.along and not ends(side, axis, self.field)]
+        where = self.mask(region, behind, load.where)
+        with b.at(load.span):
+            tile = b.load(mem, self.index(load.index, load.mem, region), where, 0.0)
+            shared = b.emit(Convert(value=tile, place="shared", ring=ring)).result
+        region.made[load.result] = shared
+        return shared
