@@ -15,6 +15,7 @@ three has a turn less, or none.
 A loop says which part of a rotated one it is (`rotated=`), so that the first and the last together are a turn of the program."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -87,7 +88,7 @@ class _Rotating(Rebuild):
             raise self.refuse(f"{result} is read in the turn that makes it")
         self.place = yielded.index(result)
         before = loop.body.parameters[1 + self.place]
-        soon = next((op for op in body[: body.index(self.beside) + 1] if op in self.users.get(before, [])), None)
+        soon = next((op for op in body[: body.index(self.beside) + 1] if op in self.users.get(before, []) and op is not self.op), None)
         if soon is not None:
             raise self.refuse(f"`{soon.name}` needs {before} before the operation is beside `{self.beside.name}`")
         self.choose({op: self.sources(op, named) for op in body})
@@ -166,7 +167,7 @@ class _Rotating(Rebuild):
         results.insert(self.place, last.results[0])
         return results
 
-    def marks(self, part: str) -> dict[str, object]:
+    def marks(self, part: str) -> dict[str, Any]:
         return {**dict(self.loop.marks), "rotated": part}
 
     def turns(self, into: Builder, part: str, ends: tuple[Affine, Affine], state: Sequence[Value], sum: Value | None) -> list[Value]:
@@ -200,9 +201,9 @@ class _Rotating(Rebuild):
         unread = set[Instruction]()
         for op in reversed(self.loop.body.body):
             users = [user for result in op.results for user in self.users.get(result, [])]
-            if users and all(user in self.late or user in unread for user in users):
+            if users and all(user in self.late or user in unread for user in users) and not any(value in self.kept for value in op.results):
                 unread.add(op)
-        return unread - {value.source for value in self.kept if value.source is not None}
+        return unread
 
     def done_late(self, into: Builder, number: Affine, before: Sequence[Value]) -> Value:
         """The operation of the turn of this number, of which this is carried; the sum is that before it."""

@@ -1,11 +1,12 @@
 """`split_roles`: tiles (form B) become roles (form R). The program is sliced twice: a copying role has what tiles in shared memory are made
 of, a computing role all else. A ring joins them for each loop that is marked `pipeline=N`, of so many stages. In each turn of such a loop
-one role puts all tiles that the other gets, and frees when the turn ends.
+one role puts all tiles when the last is there. The other gets them where the first was made, and frees them behind their last reader. Tiles
+with a `ring=` of their own wait apart from the turn's others; loops one behind the other may share it.
 
 Each role has the loops that stand around what it does. Nothing that a loop carries may go from the computing to the copying role, which
 would wait for it: then the copies could not run ahead."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.control import For, Yield
@@ -34,9 +35,9 @@ class _Splitting(Rebuild):
     around: dict[Instruction | Value, For] = field(factory=dict, init=False)
     """The loop that an instruction, or a parameter of a region, stands in."""
     named: dict[str, Value] = field(factory=dict, init=False)
-    staged: dict[For, list[Convert]] = field(factory=dict, init=False)
-    """What each turn of a loop has in shared memory."""
-    rings: dict[For, Value] = field(factory=dict, init=False)
+    staged: dict[For, dict[For | str, list[Convert]]] = field(factory=dict, init=False)
+    """What each turn of a loop has in shared memory, by rings."""
+    rings: dict[For | str, Value] = field(factory=dict, init=False)
     copies: bool = field(default=True, init=False)
     kept: set[Instruction] = field(factory=set, init=False)
     """What the role does that is being written."""
@@ -47,21 +48,29 @@ class _Splitting(Rebuild):
         self.owner = FunctionBuilder(source.name, Form.ROLES, dict(source.axes))
         for parameter in source.parameters:
             self.bind(parameter, self.owner.parameter(parameter.name, parameter.type))
-        b = self.owner.body
-        for loop, tiles in self.staged.items():
-            stages, types = loop.mark("pipeline"), [tile.result.type for tile in tiles]
-            assert isinstance(stages, int)
-            type = Ring(stages, tuple(each for each in types if isinstance(each, Tile)))
-            self.rings[loop] = b.emit(RingMake(type=type), "ring").result
-        shared = [tile for tiles in self.staged.values() for tile in tiles]
+        for ring, type in self.ring_types().items():
+            self.rings[ring] = self.owner.body.emit(RingMake(type=type), ring if isinstance(ring, str) else "ring").result
+        shared = [tile for rings in self.staged.values() for tiles in rings.values() for tile in tiles]
         written = [op for top in source.body.body for op in top.walk() if Effect.WRITE in op.effects]
         values, names = dict(self.values), dict(self.names)
         for name, kept in (COPY, self.needed(shared, True)), (COMPUTE, self.needed(written, False)):
             self.copies, self.kept, self.values, self.names = name == COPY, kept, dict(values), dict(names)
             role = RunRole(role=name)
-            self.region(source.body, b.child(role.body))
-            b.emit(role)
+            self.region(source.body, self.owner.body.child(role.body))
+            self.owner.body.emit(role)
         return with_facts_of(source, self.owner.finish())
+
+    def ring_types(self) -> dict[For | str, Ring]:
+        """Of each ring: what waits in it, and how many of that."""
+        types = dict[For | str, Ring]()
+        for loop, rings in self.staged.items():
+            for ring, tiles in rings.items():
+                stages, elements = loop.mark("pipeline"), [tile.result.type for tile in tiles]
+                assert isinstance(stages, int)
+                type = Ring(stages, tuple(each for each in elements if isinstance(each, Tile)))
+                if types.setdefault(ring, type) != type:
+                    raise Inseparable(f"the ring `{ring}` is a {types[ring]} and a {type}")
+        return types
 
     def look(self, region: Region, loop: For | None) -> None:
         for op in region.body:
@@ -76,7 +85,11 @@ class _Splitting(Rebuild):
             elif isinstance(op, Convert) and op.place == "shared":
                 if loop is None or loop.mark("pipeline") is None:
                     raise Inseparable(f"{op.result} lies in shared memory, outside of a loop with `pipeline`")
-                self.staged.setdefault(loop, []).append(op)
+                self.staged.setdefault(loop, {}).setdefault(op.ring or loop, []).append(op)
+            elif isinstance(op, Yield):
+                for value in op.values:
+                    if isinstance(value.type, Tile) and value.type.place == "shared":
+                        raise Inseparable(f"{value}, which lies in shared memory, is carried")
             self.named.update({result.name: result for result in op.results})
 
     def needed(self, roots: Iterable[Instruction], copies: bool) -> set[Instruction]:
@@ -100,25 +113,35 @@ class _Splitting(Rebuild):
                 waiting += [source] if source is not None else []
         return kept
 
-    def region(self, region: Region, into: Builder) -> None:
+    def region(self, region: Region, into: Builder, rings: Mapping[For | str, Sequence[Convert]] | None = None) -> None:
+        """`rings`: the tiles that each turn of the loop has, of which this is the body."""
+        put, got, freed = (dict[Instruction, list[For | str]]() for _ in range(3))
+        for ring, tiles in (rings or {}).items():
+            read = {tile.result for tile in tiles}
+            readers = [op for op in region.body if op in self.kept and any(read & {*inner.operand_values} for inner in op.walk())]
+            put.setdefault(tiles[-1], []).append(ring)
+            got.setdefault(tiles[0], []).append(ring)
+            freed.setdefault([*tiles, *readers][-1], []).append(ring)
         for op in region.body:
+            for ring in () if self.copies else got.get(op, ()):
+                for tile, value in zip((rings or {})[ring], into.emit(RingGet(ring=self.rings[ring])).results, strict=True):
+                    self.bind(tile.result, value)
             if op in self.kept and not isinstance(op, Yield):
                 into.span = op.span
                 for old, new in zip(op.results, self.loop(op, into) if isinstance(op, For) else self.copy(op, into), strict=False):
                     self.bind(old, new)
+            for ring in put.get(op, ()) if self.copies else ():
+                into.emit(RingPut(ring=self.rings[ring], values=tuple(self.values[tile.result] for tile in (rings or {})[ring])))
+            for ring in () if self.copies else freed.get(op, ()):
+                into.emit(RingFree(ring=self.rings[ring]))
 
     def loop(self, op: For, into: Builder) -> list[Value]:
-        body, tiles, ring = Region(), self.staged.get(op, []), self.rings.get(op)
+        body = Region()
         for parameter in op.body.parameters[: 1 if self.copies else None]:
             body.parameters.append(self.owner.value(parameter.name, parameter.type))
             self.bind(parameter, body.parameters[-1])
         inner = into.child(body)
-        if ring is not None and not self.copies:
-            for tile, got in zip(tiles, inner.emit(RingGet(ring=ring)).results, strict=True):
-                self.bind(tile.result, got)
-        self.region(op.body, inner)
-        if ring is not None:
-            inner.emit(RingPut(ring=ring, values=tuple(self.values[tile.result] for tile in tiles)) if self.copies else RingFree(ring=ring))
+        self.region(op.body, inner, self.staged.get(op))
         carried = () if self.copies else tuple(self.values[value] for value in op.carried)
         if carried:
             last = op.body.body[-1]

@@ -43,8 +43,8 @@ class Launch:
     """Iterations of a block: the number of its threads where each does one, 1 where a block does one together."""
     shared: tuple[LaunchSizedShared, ...] = ()
     """Memories that lie one behind the other in the block's dynamic shared memory."""
-    forms: tuple[HirFunction, ...] = ()
-    """What the function was made from, tiles and roles, the first form first."""
+    forms: tuple[tuple[str, HirFunction], ...] = ()
+    """What the function was made from, by the passes that made it, the first first: tiles, and roles."""
 
     def iterations(self, sizes: Mapping[str, int]) -> int:
         """How many iterations there are, for these values of the function's `index` parameters."""

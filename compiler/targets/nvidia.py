@@ -2,7 +2,7 @@
 
 from compiler.backends.nvptx.disassemble import disassemble
 from compiler.backends.nvptx.target import GpuTarget
-from compiler.hir.module import Form, HirFunction, HirModule
+from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.text import print_module
 from compiler.launch.thread_kernels import ThreadKernel
 from compiler.passes.pipelines import NEST
@@ -11,9 +11,9 @@ from compiler.targets.cpu import before_machines
 from compiler.targets.gpu_program import GpuProgram
 from compiler.targets.shown import ShownProgram
 
-PASSES = ("lower", *(step.name for step in NEST), "lift", "specialise", "tile", "split-roles", "place")
-FORMS = {"tile": Form.TILE, "split-roles": Form.ROLES}
-"""Of launches of products, after these passes."""
+STEPS = ("tile", "rotate", "split-roles")
+"""What makes a launch of products or of attention, before its threads."""
+PASSES = ("lower", *(step.name for step in NEST), "lift", "specialise", *STEPS, "place")
 STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
 
 
@@ -47,10 +47,11 @@ def stage_of(program: GpuProgram, stage: str) -> str | bytes:
 def after(kernel: ThreadKernel, name: str) -> list[HirFunction]:
     """The kernel after one of `PASSES`: one function before it is placed, then one for each launch. Of launches that no tiles or roles
     stand behind, that is the launch itself."""
-    if name in FORMS and kernel.launches is not None:
-        every = [(*launch.forms, launch.function) for launch in kernel.launches.launches]
-        return [next((each for each in forms if each.form is FORMS[name]), forms[-1]) for forms in every]
-    if name in ("place", *FORMS):
+    if name in STEPS and kernel.launches is not None:
+        done = STEPS[: STEPS.index(name) + 1]
+        every = [[launch.function, *(form for step, form in launch.forms if step in done)] for launch in kernel.launches.launches]
+        return [forms[-1] for forms in every]
+    if name in ("place", *STEPS):
         return kernel.functions
     field = kernel.field
     if name not in ("lift", "specialise"):

@@ -9,7 +9,9 @@ import zynml
 from compiler.emulator.interpret import interpret
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.instruction import Value
 from compiler.hir.tensor_core import WarpMma
+from compiler.hir.types import Mem
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
 from compiler.launch.emulator import as_given
@@ -20,6 +22,10 @@ from tests.attentions import AXES, Case, expected, inputs, source
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 ULP = {"f16": 2.0**-11, "bf16": 2.0**-8}
+
+
+def is_written(parameter: Value) -> bool:
+    return isinstance(parameter.type, Mem) and not parameter.type.readonly
 
 
 def run(
@@ -33,7 +39,7 @@ def run(
     partial: tuple[int, ...] = (),
     processors: int = 132,
 ) -> Any:
-    """The result of the program's one block, whose launch multiplies in this way. `partial`: the extents of the partial
+    """Results of the program's one block, of the launch that multiplies in this way and of what it was made from. `partial`: the extents of the partial
     sums where blocks share the keys: batches, groups of heads, tiles of rows, blocks that share, rows of a tile, columns."""
     ((_, kernel),) = kernels(zynml.compile(text)._session)
     field = kernel.field
@@ -56,7 +62,17 @@ def run(
     own_views = [as_given(*pair, known) for pair in zip(launch.function.parameters, arguments, strict=False)]
     interpret(launch.function, [*own_views, *shared], grid=(launch.blocks(known), 1, 1))
     assert all(not shared[place].any() for place in made.zeros)
-    return out.astype(np.float64)
+    results = [out]
+    for _, form in launch.forms:
+        verify(form)
+        results.append(np.full(shape, -7, NUMPY[dtype]))
+        by_name = {one.name: view for one, view in zip(launch.function.parameters, own_views, strict=False)}
+        rows = {one.name: by_name[one.name].copy() for one in form.parameters if one.name in arrays and is_written(one)}
+        by_name |= {**rows, "out": as_given(next(one for one in form.parameters if one.name == "out"), results[-1], known)}
+        interpret(form, [by_name[one.name] for one in form.parameters])
+        for name, row in rows.items():
+            np.testing.assert_allclose(row.reshape(arrays[name].shape), arrays[name], rtol=1e-4, atol=1e-4)
+    return np.stack(results).astype(np.float64)
 
 
 def check(

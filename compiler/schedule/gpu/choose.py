@@ -14,6 +14,7 @@ from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.split_roles import split_roles
 from compiler.schedule import running
+from compiler.schedule.gpu.attention.attention_tiles import AttentionTiles, rotated_products
 from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
 from compiler.schedule.gpu.attention.launch import AttentionLaunch
 from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups
@@ -259,7 +260,13 @@ def _tables_offered(field: HirFunction, facts: Facts) -> list[tuple[BlockDigits,
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
     attention = attention_on_warpgroups(field, facts)
-    return None if attention is None else launches_of_blocks(AttentionLaunch(field, attention, WarpgroupBlock).run())
+    if attention is None:
+        return None
+    tiles = AttentionTiles(field, attention).run()
+    rotated = rotated_products(tiles)
+    forms = ("tile", tiles), ("rotate", rotated), ("split-roles", split_roles(rotated))
+    launches = launches_of_blocks(AttentionLaunch(field, attention, WarpgroupBlock).run())
+    return evolve(launches, stages=tuple(evolve(launch, forms=forms) for launch in launches.launches))
 
 
 def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
@@ -396,7 +403,7 @@ def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     tiles = ProductTiles(field, product).run()
     roles = split_roles(tiles)
     launches = launches_of_blocks(BoxedProductLaunch(*read_roles(roles, product.processors)).run())
-    stages = tuple(evolve(launch, forms=(tiles, roles)) for launch in launches.launches)
+    stages = tuple(evolve(launch, forms=(("tile", tiles), ("split-roles", roles))) for launch in launches.launches)
     return evolve(launches, stages=stages, words=words, heeded=frozenset({*tiled, ROLES}))
 
 

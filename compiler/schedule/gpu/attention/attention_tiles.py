@@ -9,11 +9,13 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Cast, Contract, Convert, Reduce, dtype_of
+from compiler.hir.control import For, Yield
+from compiler.hir.core import Contract, Convert, Reduce, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.passes.dce import dce
+from compiler.passes.rotate import rotate
 from compiler.schedule.gpu.attention.field import AttentionField, ends
 from compiler.schedule.gpu.attention.rescaling import LOWEST
 from compiler.schedule.gpu.attention.walk import walk_of
@@ -36,7 +38,9 @@ class AttentionTiles(Placing):
         query, along, columns = attention.query.axis, attention.along, attention.value.axis
         own = {query: attention.rows, columns: attention.width, along: attention.terms, attention.inner: attention.depth}
         self.batch = [axis for axis in field.axes if axis not in own]
-        super().__init__(field, Table([*(AxisPlan(axis) for axis in self.batch), *(BlockPlan(axis, registers=n) for axis, n in own.items())]))
+        super().__init__(
+            field, Table([*(AxisPlan(axis) for axis in self.batch), *(BlockPlan(axis, registers=n) for axis, n in own.items())])
+        )
         self.attention = attention
         self.rule = attention.rule
         self.sums = [op for op in self.rule.rescaled if op is not attention.weighted]
@@ -98,7 +102,7 @@ class AttentionTiles(Placing):
 
     def of_rows(self, b: Builder, number: float, *further: str) -> Value:
         """A number for each row of a tile, or for each of its sums."""
-        axes = [(axis, self.table[axis].tile) for axis in (self.attention.query.axis, *further)]
+        axes = tuple((axis, self.table[axis].tile) for axis in (self.attention.query.axis, *further))
         return b.const(number, Tile("f32", axes))
 
     def total_of_row(self, b: Builder, total: Value, maximum: Value) -> Value:
@@ -161,3 +165,14 @@ class AttentionTiles(Placing):
             shared = b.emit(Convert(value=tile, place="shared", ring=ring)).result
         region.made[load.result] = shared
         return shared
+
+
+def rotated_products(tiles: HirFunction) -> HirFunction:
+    """Tiles in which the weights of a turn meet their values beside the scores of the next."""
+    (loop,) = (op for top in tiles.body.body for op in top.walk() if isinstance(op, For) and op.place == "time")
+    scores = next(op for op in loop.body.body if isinstance(op, Contract))
+    (*_, last) = loop.body.body
+    assert isinstance(last, Yield)
+    sum = last.values[-1].source
+    assert sum is not None
+    return rotate(tiles, sum, scores)
