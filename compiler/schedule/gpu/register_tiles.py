@@ -28,7 +28,6 @@ from compiler.schedule.gpu.register_window import RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
 from compiler.schedule.gpu.single_elements import without_single_elements
-from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.gpu.terms_of_products import terms_of_products, terms_of_window
 from compiler.schedule.gpu.whole_results import whole_results
 from compiler.schedule.gpu.windows import WindowProduct, triangle_product, window_product
@@ -107,13 +106,13 @@ def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if terms is not None and window is None and _computes_little(field, terms, facts):
         field, covered = whole_results(field, facts)
         terms = reused_terms(field, facts.about)
+    if terms is not None and window is not None:
+        terms = evolve(terms, bounds=window.bounds or terms.bounds)
     table = None if terms is None else register_table(field, terms, facts)
     if terms is None or table is None:
         return None
     if window is not None and not window.bounds and any(extent.value is None for extent in field.axes.values()):
         table = evolve(table, resident=None)  # digits of taps whose extents have names want registers, too
-    if window is not None and window.exact is not None:
-        table = evolve(table, split=None)  # sums are looked at by the thread that has them
     table, heeded = with_tile(field, table)
     count = facts.processors
     placing = RegisterDistributing(field, terms, table, count) if window is None else RegisterWindow(window, terms, table, count)
@@ -153,7 +152,7 @@ def is_thin_triangle(field: HirFunction, facts: Facts) -> bool:
     """Whether terms take part where a condition holds alone, in so few columns, or rows, that all time goes to reading the other operand:
     to write it for a matrix unit, with zeros, would take longer than the products do in registers."""
     terms = terms_for_registers(field, facts)
-    if terms is None or terms.columns is None or not any(bounds_of(op) for op in terms.sums):
+    if terms is None or terms.columns is None or not terms.bounds:
         return False
     return min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) <= THIN
 
@@ -260,7 +259,6 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
     wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
     depth, beside = facts.about(field.axes[terms.depth]), max(1, results // (rows if terms.later else rows * columns))
-    uneven = any(bounds_of(op) for op in terms.sums)
     best: tuple[float, RegisterTile] | None = None
     for across in (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if columns <= FEW_COLUMNS else COLUMN_THREADS:
         for wider in range(1, MOST_RESULTS + 1):
@@ -274,7 +272,7 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
                 tiles = beside * ceil(rows / height) * (1 if terms.later else ceil(columns / width))
                 padded = ceil(rows / height) * height * ceil(columns / width) * width / (rows * columns)
                 parts = _parts(terms, facts, tiles, height * width, depth)
-                blocks = tiles * ((parts + 1) / 2 if uneven else parts)
+                blocks = tiles * (1 + (parts - 1) / terms.unevenness)
                 waves = max(1.0, blocks / facts.processors)
                 reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
                 put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
@@ -331,14 +329,14 @@ def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
 
 def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: int, depth: int) -> int:
     """Blocks that share each of so many tiles of so many results, where these are too few for a device."""
-    uneven = any(bounds_of(op) for op in terms.sums)
-    if not is_shared(terms, facts) or tiles >= (BLOCKS if uneven else facts.processors):
+    if not is_shared(terms, facts) or (terms.unevenness == 1 and tiles >= facts.processors):
         return 1
     size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
     alone = depth * tile * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
     worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(tile * size))))  # with more of them joining takes longer than the sums
-    # of sums of different lengths, the longest one's, so that all blocks are there at a time: half as many in the mean
-    wanted = max(1, 2 * RESIDENT * facts.processors // max(1, tiles) - 1) if uneven else power_of_two(ceil(BLOCKS / max(1, tiles)))
+    wanted = power_of_two(ceil(BLOCKS / max(1, tiles)))
+    if terms.unevenness > 1:
+        wanted = terms.uneven_parts(RESIDENT * facts.processors, max(1, tiles))
     return min(wanted, max(1, power_of_two(ceil(depth / LEAST_DEEP)) // 2), worth)
 
 
@@ -350,7 +348,7 @@ def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, tabl
     parts = min(parts, power_of_two(ceil(depth / table[terms.depth].tile)) // 2)
     if parts <= 1:
         return table
-    if any(bounds_of(op) for op in terms.sums):
+    if terms.unevenness > 1:
         parts *= 2  # a launch with half as many tiles has them, one with more has fewer
     reason = f"up to {parts} blocks share each sum, the last of them joins their parts"
     return evolve(table, split=LoopSplit(terms.depth, parts), reasons=(*table.reasons, reason))

@@ -23,7 +23,7 @@ from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, behind, loads_of
+from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, behind, copied
 from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.whole_results import skipped
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
@@ -76,13 +76,12 @@ class RegisterDistributing(Distributing):
                     super().finish_target(target, nothing, {}, False)
 
     def parts(self, b: Builder) -> Value:
-        """Of sums of different lengths, as many as make all blocks begin at a time."""
+        """Of sums of different lengths, as `uneven_parts` says."""
         split, most = self.table.split, super().parts(b)
-        if split is None or not any(self.terms_between(op) for op in self.terms.sums):
+        if split is None or self.terms.unevenness == 1:
             return most
         tiles = b.product([b.count(self.field.axes[p.axis].ceildiv(p.tile)) for p in self.table.plans if p.place == "block"])
-        blocks = b.const(2 * (self.table.resident or 1) * self.processors, "index")
-        wanted = b.sub(b.op("div", blocks, b.op("max", tiles, b.const(1, "index"))), b.const(1, "index"))
+        wanted = self.terms.uneven_parts_of(b, (self.table.resident or 1) * self.processors, b.op("max", tiles, b.const(1, "index")))
         return b.op("max", b.op("min", most, wanted), b.const(1, "index"))
 
     def even_part(self, region: TileRegion) -> Value | None:
@@ -229,7 +228,8 @@ class RegisterDistributing(Distributing):
 
     def stages(self) -> int:
         """Slices in shared memory where copies bring them, if there is room for them; 0 where threads put them there."""
-        if not are_copied(self.terms, self.table.machine) or any(op.mem in self.sources for op in loads_of(self.terms)):
+        copies = [copied(value) for value in self.terms.shared]
+        if not are_copied(self.terms, self.table.machine) or any(copy is not None and copy[0].mem in self.sources for copy in copies):
             return 0
         tiles = {plan.axis: plan.tile for plan in self.table.plans}
         each = sum(bytes_of(dtype_of(value)) * prod(tiles[axis] for axis in axes_of(value)) for value in self.terms.shared)
@@ -402,7 +402,8 @@ class Slice:
         axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
         along_depth = self.own is None or _contiguous(self.value, self.depth) > _contiguous(self.value, self.own)
         first, *rest = axes if along_depth else axes[::-1]
-        lanes = self._lanes(*first) if not (self.stage and along_depth and rest) else 1  # copies turn nothing
+        single = self.stage and ((along_depth and rest) or not isinstance(self.value.source, Load))
+        lanes = 1 if single else self._lanes(*first)  # copies turn nothing, and are zeros as a whole
         most = placing.table.threads if not rest else max(DEPTH_THREADS)
         wide = _divisor(first[1] // lanes, min(most, placing.table.threads))
         spread = region.inside(b, [axis for axis, _ in axes])
@@ -443,8 +444,9 @@ class Slice:
 
     def copy(self, b: Builder) -> None:
         """This thread's part begins to come to shared memory."""
-        load, placing = self.value.source, self.placing
-        assert isinstance(load, Load)
+        copy, placing = copied(self.value), self.placing
+        assert copy is not None
+        load, guard = copy
         memory = self.spread.find(load.mem)
         assert memory is not None
         for digits in product(*map(range, self.registers.values())):
@@ -453,15 +455,16 @@ class Slice:
             with b.at(load.span), nullcontext(b) if within is None else b.when(within) as into:
                 one = self.spread.inside(into, [axis for axis in (self.depth, self.own) if axis is not None])
                 one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
-                copy = AsyncCopy(
+                where = placing.read_where(load, one)
+                begun = AsyncCopy(
                     destination=self.memory(),
                     destination_index=(*self.stage, *self._index(places)),
                     source=memory,
                     source_index=tuple(placing.index(load.index, load.mem, one)),
                     bytes=self.lanes * bytes_of(dtype_of(self.value)),
-                    where=placing.read_where(load, one),
+                    where=where if guard is None else into.both(where, placing.value(guard, one)),
                 )
-                into.emit(copy)
+                into.emit(begun)
 
     def _index(self, places: Mapping[str, Affine]) -> list[Affine]:
         """Where this thread's part lies in a slice, at these places of its digits."""

@@ -5,17 +5,22 @@ reduction, products on matrix units excepted."""
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
+from compiler.schedule.gpu.taking_part import bounds_of
 from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 
 FUNCTION_SLOTS = 8
 """Issue slots of a function or a division, against one of an addition."""
+MOST_UNEVEN, EARLIER = 4, (3, 2)
+"""Blocks that share the longest of uneven sums where tiles fill a device, at most; and how many times as many blocks as are there at a
+time are then worth having, so that the longest don't end last: 3 / 2."""
 SLOTS_OF = {"neg": 1, "abs": 1, "not": 1, "div": FUNCTION_SLOTS, "rem": FUNCTION_SLOTS, "pow": 2 * FUNCTION_SLOTS}
 
 
@@ -33,6 +38,26 @@ class ReusedTerms:
     shared: tuple[Value, ...]
     slots: int
     """Issue slots of a term, about."""
+    bounds: tuple[Affine, ...]
+    """What is at least 0 wherever something takes part in a sum."""
+
+    @property
+    def unevenness(self) -> int:
+        """How many times as long as a sum in the mean the longest is: `k <= i` leaves half of the terms, `i <= k <= j` a sixth."""
+        return (1, 2, 6)[min(2, sum(1 for form in self.bounds if form.coefficient(self.depth) and len(form.names) > 1))]
+
+    def uneven_parts(self, slots: int, tiles: int) -> int:
+        """Blocks that share the longest sum of so many tiles, of as many blocks at a time: all blocks are there at a time, or of many
+        tiles the longest end with the others."""
+        blocks = self.unevenness * slots
+        return max(1, blocks // tiles - 1, min(MOST_UNEVEN, -(-blocks * EARLIER[0] // (EARLIER[1] * tiles))))
+
+    def uneven_parts_of(self, b: Builder, slots: int, tiles: Value) -> Value:
+        """The same of as many tiles as a launch has."""
+        blocks, one = self.unevenness * slots, b.const(1, "index")
+        few = b.sub(b.op("div", b.const(blocks, "index"), tiles), one)
+        early = b.op("div", b.add(b.const(blocks * EARLIER[0] // EARLIER[1], "index"), b.sub(tiles, one)), tiles)
+        return b.op("max", few, b.op("min", early, b.const(MOST_UNEVEN, "index")))
 
     def along(self, axis: str | None) -> int:
         """How many of what is shared varies along an axis."""
@@ -72,7 +97,8 @@ def reused_terms(field: HirFunction, about: Callable[[Affine], int] | None = Non
     for op in sums:
         shared.update(dict.fromkeys(_shared(op.values[0], depth, {rows, columns or rows}, inner)))
     slots = sum(_slots(value) for value in inner) + sum(not _is_fused(op) for op in sums)
-    return ReusedTerms(tuple(sums), tuple(later), rows, columns, depth, tuple(shared), slots)
+    bounds = tuple(form for op in sums for form in bounds_of(op))
+    return ReusedTerms(tuple(sums), tuple(later), rows, columns, depth, tuple(shared), slots, bounds)
 
 
 def axes_of(*values: Value) -> set[str]:
@@ -155,12 +181,20 @@ def _slots(value: Value) -> int:
 
 
 def are_copied(terms: ReusedTerms, machine: GpuMachine) -> bool:
-    """Whether copies can bring the elements of slices beside the computation: nothing is computed of them before, and they are as wide as
-    what copies take."""
-    plain = all(isinstance(value.source, Load) and not value.source.pad for value in terms.shared)
+    """Whether copies can bring the elements of slices beside the computation: nothing but zeros is computed of them before, and they are as
+    wide as what copies take."""
+    plain = all(copied(value) is not None for value in terms.shared)
     sizes = {bytes_of(dtype_of(value)) for value in terms.shared}
     return plain and terms.columns is not None and machine.has(Feature.ASYNC_COPIES) and sizes <= {4, 8}
 
 
-def loads_of(terms: ReusedTerms) -> list[Load]:
-    return [value.source for value in terms.shared if isinstance(value.source, Load)]
+def copied(value: Value) -> tuple[Load, Value | None] | None:
+    """The load that a copy makes of what is shared, and where it is zeros instead; None for what is computed."""
+    match value.source:
+        case Select(condition=condition, then=Value(source=Load() as load), otherwise=Value(source=Const(value=0))):
+            where: Value | None = condition
+        case Load() as load:
+            where = None
+        case _:
+            return None
+    return None if load.pad else (load, where)
