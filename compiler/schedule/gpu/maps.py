@@ -4,6 +4,7 @@ along the other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Binary, Contract, Reduce, Scan, Unary, union_axes
@@ -14,7 +15,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.block_launches import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import FlatDistributing, flat_table
-from compiler.schedule.gpu.lanes import ANYWHERE, lanes_along, power_of_two
+from compiler.schedule.gpu.lanes import ANYWHERE, lanes_along
 from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.one_row import OneRow
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
@@ -23,7 +24,7 @@ from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import evolve
+from runtime.records import evolve, frozen
 
 THREADS = 256
 
@@ -54,6 +55,18 @@ MOVED, HELD = 128, 128
 
 LANES = partial(lanes_along, anywhere=ANYWHERE)
 """How many elements a thread takes at once."""
+
+WARP, SECTOR = 32, 32
+"""Threads of a warp; bytes of memory that are read together."""
+
+LONGEST, LEAST, MOST_ELEMENTS = 256, 1024, 8192
+"""Elements of a side, and of a rectangle, of short axes."""
+
+COUNTS, MOST_THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 128), (128, 160, 192, 256, 320, 384)
+"""Accesses of a side of such a rectangle, and threads of its block."""
+
+ACCESS, BLOCK_ELEMENTS = 2.2, 128
+"""Times what moving a byte takes that the accesses of a byte do (H200, squares of bytes); elements that take as long as a block's start."""
 
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
@@ -202,15 +215,59 @@ def _squares(field: HirFunction, along: str, across: str, lanes: int, facts: Fac
     """Accesses that are narrower than 16 bytes are more for each thread, which writes longer rows than it reads. Short axes have short
     sides."""
     store = next(op for op in field.body.body if isinstance(op, Store))
-    side = CHUNKS * lanes if lanes > 1 else NARROW_SQUARE if bytes_of(mem_of(store.mem).dtype) <= 2 else SCALAR_SQUARE
-    narrow = lanes > 1 and lanes * bytes_of(mem_of(store.mem).dtype) < ALIGNMENT
-    length = side * LONGER if narrow else side
-    if lanes == 1 and (short := power_of_two(facts.about(field.axes[across]))) < side:
-        side, length = short, min(THREADS, length * side // short, max(side, power_of_two(facts.about(field.axes[along]))))
-    wide = length // lanes
-    high = min(side, THREADS // wide)
+    size = bytes_of(mem_of(store.mem).dtype)
+    side = CHUNKS * lanes if lanes > 1 else NARROW_SQUARE if size <= 2 else SCALAR_SQUARE
+    square = Square(side, side * LONGER if lanes > 1 and lanes * size < ALIGNMENT else side, lanes, THREADS)
+    extents = facts.about(field.axes[across]), facts.about(field.axes[along])
+    if extents[0] < square.side or extents[1] < square.length:
+        together = _others(field, along)[-1:] == [across]
+        square = min([square, *short_squares(lanes, extents)], key=lambda each: each.cost(extents, size, together))
+    wide, high = square.length // lanes, square.high
     plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
-    plans.append(AxisPlan(across, "block", side // high, threads=high, dim=1))
+    plans.append(AxisPlan(across, "block", square.side // high, threads=high, dim=1))
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
-    reason = f"{across} is read and {along} written along memory: squares of {side} x {length} are turned in shared memory"
+    reason = f"{across} is read and {along} written along memory: squares of {square.side} x {square.length} are turned in shared memory"
     return Table(plans, [reason], (wide, high), resident=SQUARES if lanes == 1 else None)
+
+
+@frozen
+class Square:
+    """A rectangle of `side` elements that are read along memory and `length` that are written along it, `lanes` of a thread at once, by
+    about so many threads."""
+
+    side: int
+    length: int
+    lanes: int
+    most: int
+
+    @property
+    def high(self) -> int:
+        """Threads along the side."""
+        return min(self.side, self.most // (self.length // self.lanes))
+
+    @property
+    def fits(self) -> bool:
+        """Whether all threads read whole lines of the square, as they write it."""
+        if not self.high or self.side % self.high or self.side % self.lanes:
+            return False
+        threads, reading = self.length // self.lanes * self.high, self.side // self.lanes
+        lines = threads // reading
+        return threads % WARP == 0 and threads % reading == 0 and lines % self.lanes == 0 and self.length % lines == 0
+
+    def cost(self, extents: tuple[int, int], size: int, together: bool) -> float:
+        """Of an element: sectors that runs touch in memory, or instructions of threads, of which those outside do nothing. `together`: the
+        rows of a square that is as long as a row of results follow each other there."""
+        run, row = (min(pair) for pair in zip((self.side, self.length), extents, strict=True))
+        written = row * (run if together and row == extents[1] else 1)
+        sectors = sum(1 + SECTOR / (count * size) for count in (run, written)) / 2
+        tiles = ceil(extents[0] / self.side) * ceil(extents[1] / self.length)
+        idle = tiles * (self.side * self.length + BLOCK_ELEMENTS) / (extents[0] * extents[1])
+        return max(sectors, idle * ACCESS / (self.lanes * size)) + idle / 4
+
+
+def short_squares(lanes: int, extents: tuple[int, int]) -> list[Square]:
+    """For short axes: a few sizes of either side, of as many threads as read and write whole rows of them."""
+    wanted = {lanes * count for count in COUNTS} | {ceil(extent / lanes) * lanes for extent in extents}
+    sides = sorted(side for side in wanted if side <= LONGEST)
+    pairs = ((side, length) for side in sides for length in sides if LEAST <= side * length <= MOST_ELEMENTS)
+    return [square for pair in pairs for most in MOST_THREADS if (square := Square(*pair, lanes, most)).fits]

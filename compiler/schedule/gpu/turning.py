@@ -65,7 +65,7 @@ class Turning(Distributing):
             there = [Affine.of(b.op("rem", line, lanes).name), group, column]
             index = [lane, own, mine]
             type = Mem(dtype, (along.lanes, along.tile // along.lanes, padded), space=Space.SHARED, align=ALIGNMENT)
-            if along.lanes * bytes_of(dtype) == ALIGNMENT:
+            if along.lanes * bytes_of(dtype) == ALIGNMENT and along.tile == across.tile == along.lanes * CHUNKS:
                 type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
         else:
             there = [spread.forms[along.axis] - region.starts[along.axis], column]
