@@ -262,6 +262,19 @@ def test_transposed_copies_and_broadcasts(layout: str) -> None:
         holds(launched(text, laid_out(x, layout), laid_out(v, layout)), (wx * wv).T)
 
 
+@pytest.mark.parametrize(("dtype", "dims", "order"), (
+    ("i16", (10, 3, 4, 80), (2, 1, 3, 0)), ("u8", (40, 3, 70), (2, 0, 1)), ("i8", (11, 5, 90), (2, 0, 1)), ("i8", (8, 300), (1, 0)),
+    ("f32", (12, 3, 20, 33), (3, 0, 2, 1)), ("bf16", (6, 11, 64), (2, 1, 0)), ("u8", (40, 200, 16), (2, 1, 0)), ("f64", (9, 37, 5), (2, 1, 0)),
+))  # fmt: skip
+def test_short_axes_change_places(dtype: str, dims: tuple[int, ...], order: tuple[int, ...]) -> None:
+    """Squares of long axes would be mostly empty."""
+    axes = "ijkl"[: len(dims)]
+    turned = [axes[axis] for axis in order]
+    loops = ", ".join(f"{axis} in 0..{dims[axes.index(axis)]}" for axis in turned)
+    x = numbers(dtype, dims, 1, small=True)
+    exactly(launched(f"def f(x) {{\n    compute(x) {{ for {loops}: out[{', '.join(turned)}] = x[{', '.join(axes)}] }}\n}}\n", x), x.transpose(order))
+
+
 @pytest.mark.parametrize("dtype", ("f32", "i16"))
 def test_scalars_are_passed_by_value(dtype: str) -> None:
     text = "def f(x, a: int, b: float) {\n    compute(x, a, b) { for i in 0..N: out[i] = a > 2 ? x[i] : (b > 0.5 ? x[i] + x[i] : x[i]) }\n}\n"

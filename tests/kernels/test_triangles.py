@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.schedule.gpu import register_tiles
 from compiler.schedule.gpu.products import copied_operands
 from tests.kernels.checks import DTYPES
 
@@ -77,6 +78,17 @@ def test_products_of_triangles_with_large_tiles(bounds: str, device: str) -> Non
     a, b = floats(300, 300), floats(300, 300)
     expected = summed(a, b, taking_part(bounds, 300, 300, 300))
     np.testing.assert_allclose(program(bounds, device).f(a, b), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_75"])
+def test_blocks_share_the_longest_sums(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of products with zeros in place of what takes no part: sums that are NaN for those are computed again by the block that comes last."""
+    monkeypatch.setattr(register_tiles, "LARGE_PRODUCT", 64)
+    a, b = floats(200, 200), floats(200, 200)
+    a[3, 5], b[150, 190], a[7, 2], b[60, 20] = np.inf, np.nan, np.inf, np.nan
+    expected = summed(a, b, taking_part("i..j + 1", 200, 200, 200))
+    made = program("i..j + 1", f"emulator:{target}", sanitize=True)
+    np.testing.assert_allclose(made.f(a, b), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("device", DEVICES)

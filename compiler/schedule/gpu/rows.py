@@ -5,6 +5,7 @@ once and written once, however many reductions stand between."""
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from compiler.hir.alignment import alignment
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -94,6 +95,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     if threads > (MOST_THREADS if chain else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
         return None
     registers = max(1, -(-part // (threads * lanes)))
+    if not chain and values > KEPT_BYTES // width and any(not _begins_anew(op, along) for op in read):
+        return None  # accesses short enough to begin anywhere would be more than a thread has under way, with few threads beside it
     beside = max(1, THREADS // threads) if cluster == 1 else 1
     rows = facts.about(field.axes[common[-1]])
     each = _rows_each(registers * lanes * lines, rows, beside, shared) if threads <= facts.machine.lanes else 1
@@ -188,6 +191,11 @@ def _is_shared(field: HirFunction, common: Sequence[str], along: str) -> bool:
     """Whether sums of rows read elements that are the same for all of them, as of a matrix and a vector."""
     loads = [_names(op) for op in field.body.body if isinstance(op, Load)]
     return not is_chain(field, along) and any(along in names and names.isdisjoint(common) for names in loads)
+
+
+def _begins_anew(op: Load, along: str) -> bool:
+    """Whether each row begins at a multiple of 16 bytes, as far as that is known."""
+    return alignment(mem_of(op.mem), [form.without(along) for form in op.index]) % ALIGNMENT == 0
 
 
 def _names(op: Load) -> set[str]:
