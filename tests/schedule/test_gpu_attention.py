@@ -9,12 +9,15 @@ from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
-from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.hopper import BarrierMake, WarpgroupMma
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
+from compiler.hir.text import print_function
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu.attention.on_warpgroups import attention_on_warpgroups
+from compiler.schedule.gpu.attention.launch import AttentionLaunch
+from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups, read_roles
+from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.launches import Launches
@@ -96,6 +99,31 @@ def test_warpgroups_mean_attention(dtype: str, mask: str, sizes: tuple[int, int,
     unit = {"f16": 2.0**-11, "bf16": 2.0**-8}[dtype]
     magnitude = weights @ np.abs(v.astype(np.float64)) / weights.sum(-1, keepdims=True)
     assert np.all(np.abs(out.astype(np.float64) - expected) <= 2 * unit * magnitude + 1e-6)
+
+
+def test_threads_are_made_of_the_text_of_roles() -> None:
+    """Another scale, another mask and another number of stages there are those of the launch."""
+    h, m, n, d, c = 1, 130, 300, 16, 24
+    known = facts(h, m, n, d, c)
+    made = launches(attention("bf16", CAUSAL), known)
+    (launch,) = made.launches
+    text = print_function(dict(launch.forms)["split-roles"])
+    changed = text.replace("const 0.125", "const 0.5").replace("ring<2 x (tile<e:16, j", "ring<1 x (tile<e:16, j").replace(" = le ", " = ge ")
+    roles = parse_function(changed)
+    verify(roles)
+    _, _, about = specialised(attention("bf16", CAUSAL), known)
+    block = launches_of_blocks(AttentionLaunch(*read_roles(roles, about), WarpgroupBlock).run()).launches[0]
+    stages = [op.type.count for top in block.function.body.body for op in top.walk() if isinstance(op, BarrierMake)]
+    assert stages == [2, 2, 2, 2, 1, 1, 2, 2]  # full and empty, of queries, of what is found of them, of keys, of values
+    random = np.random.default_rng(3)
+    q, k, v = (random.standard_normal(shape).astype(NUMPY["bf16"]) for shape in ((h, m, d), (h, n, d), (h, n, c)))
+    out = np.full((h, m, c), -7, NUMPY["bf16"])
+    arguments, sizes = made.counted([q, k, v, out, h, m, d, n, c], {"H": h, "M": m, "D": d, "N": n, "C": c})
+    interpret(block.function, [*arguments, np.zeros(1, np.uint32)], grid=(block.blocks(sizes), 1, 1))
+    scores = np.einsum("hie,hje->hij", q.astype(np.float64), k.astype(np.float64)) * 0.5
+    weights = np.exp(np.where(np.arange(n)[None, :] >= np.arange(m)[:, None], scores, -np.inf))
+    expected, size = (weights @ values / weights.sum(-1, keepdims=True) for values in (v.astype(np.float64), np.abs(v.astype(np.float64))))
+    assert np.all(np.abs(out.astype(np.float64) - expected) <= 2 * 2.0**-8 * size + 1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(64, 4096, 4096, 128, 128), (64, 4096, 4096, 64, 64), (3, 1000, 1000, 80, 80)], ids=str)

@@ -18,6 +18,7 @@ from compiler.schedule.gpu.attention.attention_tiles import AttentionTiles, rota
 from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
 from compiler.schedule.gpu.attention.launch import AttentionLaunch
 from compiler.schedule.gpu.attention.on_warpgroups import WarpgroupBlock, attention_on_warpgroups
+from compiler.schedule.gpu.attention.on_warpgroups import read_roles as attention_of_roles
 from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, attention_on_warps
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.blocks import nest_launches
@@ -264,8 +265,9 @@ def _attention(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     tiles = AttentionTiles(field, attention).run()
     rotated = rotated_products(tiles)
-    forms = ("tile", tiles), ("rotate", rotated), ("split-roles", split_roles(rotated))
-    launches = launches_of_blocks(AttentionLaunch(field, attention, WarpgroupBlock).run())
+    roles = split_roles(rotated)
+    forms = ("tile", tiles), ("rotate", rotated), ("split-roles", roles)
+    launches = launches_of_blocks(AttentionLaunch(*attention_of_roles(roles, facts), WarpgroupBlock).run())
     return evolve(launches, stages=tuple(evolve(launch, forms=forms) for launch in launches.launches))
 
 

@@ -17,7 +17,6 @@ from compiler.hir.types import Tile
 from compiler.passes.dce import dce
 from compiler.passes.rotate import rotate
 from compiler.schedule.gpu.attention.field import AttentionField, ends
-from compiler.schedule.gpu.attention.rescaling import LOWEST
 from compiler.schedule.gpu.attention.walk import walk_of
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.products.product_tiles import BlockPlan
@@ -50,7 +49,7 @@ class AttentionTiles(Placing):
         with ExitStack() as loops:
             for axis in (*self.batch, attention.query.axis):
                 plan, stages = self.table[axis], STAGES if max(attention.depth, attention.width) <= TWICE else 1
-                marks = self.marked(axis, **({"pipeline": stages} if axis == attention.query.axis else {}))
+                marks = self.marked(axis, stages if axis == attention.query.axis else None)
                 high = self.field.axes[axis].ceildiv(plan.tile)
                 body, loop = loops.enter_context(region.builder.loop(f"{axis}0", 0, high, place=self.outer, **marks))
                 region = region.inside(body, (axis,))
@@ -62,10 +61,15 @@ class AttentionTiles(Placing):
 
     # ---- loops ----
 
-    def marked(self, axis: str, **further: Any) -> dict[str, Any]:
+    def marked(self, axis: str, stages: int | None = None, searched: bool = False) -> dict[str, Any]:
         """What the loop over an axis says of it."""
-        extent = self.field.axes[axis]
-        return {"axis": axis, **further, **({} if divides(self.table[axis].tile, extent) else {"extent": extent})}
+        marks: dict[str, Any] = {"axis": axis, "pipeline": stages, "searched": searched or None}
+        # turns of a walk aren't all of an axis
+        ends = axis != self.attention.along and divides(self.table[axis].tile, self.field.axes[axis])
+        marks["extent"] = None if ends else self.field.axes[axis]
+        for other in () if axis != self.attention.query.axis else (self.attention.inner, self.attention.value.axis):
+            marks[f"extent_{other}"] = None if self.field.axes[other].value == self.table[other].tile else self.field.axes[other]
+        return {name: mark for name, mark in marks.items() if mark is not None}
 
     def rows(self, stores: Sequence[Target], region: TileRegion) -> None:
         """A block of rows: its walk along keys, and what follows."""
@@ -77,10 +81,11 @@ class AttentionTiles(Placing):
         self.staged(attention.query, region, "queries")
         walk, along = walk_of(self, attention, region), attention.along
         first = Affine.of(walk.last.name) - 1
-        begin = [self.of_rows(b, -inf), *(self.of_rows(b, 0.0) for _ in self.sums), self.of_rows(b, 0.0, attention.value.axis)]
-        marks = {"pipeline": STAGES, **({"searched": True} if attention.compared else {})}
+        nothing = (self.of_rows(b, 0.0, dtype_of(op.results[0])) for op in self.sums)
+        begin = [self.of_rows(b, -inf), *nothing, self.of_rows(b, 0.0, "f32", attention.value.axis)]
+        marks = self.marked(along, STAGES, bool(attention.compared))
         low, high = first, first - walk.turns.name
-        with b.loop(f"{along}0", low, high, -1, carried=begin, **self.marked(along, **marks)) as (body, loop):
+        with b.loop(f"{along}0", low, high, -1, carried=begin, **marks) as (body, loop):
             turn = region.inside(body, (along,))
             self.enter(self.table[along], Affine.of(loop.variable.name), turn)
             self.end_where(along, turn)
@@ -89,8 +94,7 @@ class AttentionTiles(Placing):
         for op, total in zip(self.sums, totals, strict=True):
             region.made[op.results[0]] = self.total_of_row(b, total, maximum) if attention.rows_read else total
         region.made[self.rule.maximum.results[0]] = maximum
-        if self.rule.total is not self.rule.maximum.results[0]:
-            region.made[self.rule.total] = b.op("max", maximum, b.const(self.rule.start, "f32"))
+        region.made[self.rule.total] = self.started(b, maximum)
         region.made[attention.weighted.results[0]] = output
         for target in stores:
             self.finish_target(target, region, {}, False)
@@ -100,10 +104,14 @@ class AttentionTiles(Placing):
         if not divides(self.table[axis].tile, self.field.axes[axis]):
             region.masks[axis] = self.field.axes[axis]
 
-    def of_rows(self, b: Builder, number: float, *further: str) -> Value:
+    def of_rows(self, b: Builder, number: float, dtype: str = "f32", *further: str) -> Value:
         """A number for each row of a tile, or for each of its sums."""
         axes = tuple((axis, self.table[axis].tile) for axis in (self.attention.query.axis, *further))
-        return b.const(number, Tile("f32", axes))
+        return b.const(number, Tile(dtype, axes))
+
+    def started(self, b: Builder, maximum: Value) -> Value:
+        """A maximum joined with the number that the program's starts from."""
+        return maximum if self.rule.start == -inf else b.op("max", maximum, b.const(self.rule.start, "f32"))
 
     def total_of_row(self, b: Builder, total: Value, maximum: Value) -> Value:
         """A sum of exponentials that are NaN where all scores are hidden."""
@@ -127,10 +135,11 @@ class AttentionTiles(Placing):
         scores = self.rule.maximum.values[0]
         turn.made[scores] = self.masked(self.value(scores, turn), -inf, [along], turn)
         most = b.op("max", maximum, b.reduce("max", turn.made[scores], over=[along])[0])
-        least = b.const(max(self.rule.start, LOWEST["f32"]), "f32")
-        # what exponents are less by is a number, also while nothing was seen
-        base = b.op("max", most, least)
-        growth = b.sub(b.op("max", maximum, least), base)
+        start, base = b.const(self.rule.start, "f32"), self.started(b, most)
+        if self.rule.start == -inf:
+            # while nothing is seen, what exponents are less by is a number
+            base = b.select(b.op("eq", most, start), b.const(0.0, "f32"), most)
+        growth = b.sub(self.started(b, maximum), base)
         growth = growth if self.rule.scale is None else b.mul(growth, self.value(self.rule.scale, turn))
         growth = b.op(self.rule.exponential, growth)
         turn.made[self.rule.maximum.results[0]] = turn.made[self.rule.total] = base
@@ -142,17 +151,13 @@ class AttentionTiles(Placing):
         return turn.builder.add(total, turn.builder.reduce("add", *self.brought(op, turn), over=op.over, flags=op.flags)[0], op.flags)
 
     def weighted(self, total: Value, turn: TileRegion) -> Value:
-        """The sums of values, of weights that are rounded to the values' type."""
-        attention, along = self.attention, self.attention.along
-        weight = self.masked(self.value(attention.weight, turn), 0.0, [along], turn)
-        inner = turn.inside(turn.builder, (along,))
-        b, op = inner.builder, attention.weighted
-        rounded = b.cast(weight, attention.dtype)
+        """The sums of values, of weights that are rounded to the values' type where nothing else is between them."""
+        attention, b, op = self.attention, turn.builder, self.attention.weighted
         value = self.staged(attention.value, turn, "values")
-        if isinstance(op, Contract):
-            return b.emit(Contract(a=rounded, b=value, accumulator=total, over=(along,), to=op.to, flags=op.flags)).result
-        inner.made[attention.weight] = b.cast(rounded, dtype_of(attention.weight))
-        return self.added(op, total, inner)
+        if isinstance(op, Reduce):
+            return self.added(op, total, turn)
+        weight = b.cast(self.masked(self.value(attention.weight, turn), 0.0, [attention.along], turn), attention.dtype)
+        return b.emit(Contract(a=weight, b=value, accumulator=total, over=(attention.along,), to=op.to, flags=op.flags)).result
 
     def staged(self, side: BoxedOperand, region: TileRegion, ring: str) -> Value:
         """What copies bring of an operand: boxes have zeros where memory ends. `ring`: what its tiles wait in."""

@@ -19,7 +19,8 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of
 from compiler.machines.units.unit import Issue
-from compiler.schedule.gpu.attention.chained_products import ChainedField, WeighedSum, chained_products, rounded_from
+from compiler.schedule.gpu.attention.chained_products import ChainedField, WeighedSum, chained_products
+from compiler.schedule.gpu.attention.field import rounded_from
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, walk_of
 from compiler.schedule.gpu.attention.walking_block import BOTH
 from compiler.schedule.gpu.attention.warpgroup import REGISTERS, UNIT, AttentionGroup, WarpgroupWalk

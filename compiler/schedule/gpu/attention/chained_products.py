@@ -5,7 +5,7 @@ is such a field. Which unit takes one, and how, is for others to say (`chain.py`
 from collections.abc import Sequence
 
 from compiler.analysis.recognise import ProductSum, instructions_below, product_sum
-from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.core import Binary, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
@@ -143,8 +143,3 @@ def _chained(
         return None
     first, visible = scores[0], visible_of(guards, along, scores[0].row.axis)
     return ChainedField(tuple(scores), tuple(sums), first.row, sums[0].value, first.depth, along, width, visible, terms=terms)
-
-
-def rounded_from(weight: Value) -> Value:
-    """What a weight is rounded from."""
-    return weight.source.value if isinstance(weight.source, Cast) and dtype_of(weight.source.value) == "f32" else weight

@@ -1,6 +1,8 @@
 """Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
 caps. Which units take one, and how, is for others to say (`on_warpgroups.py`, `on_warps.py`)."""
 
+from collections.abc import Mapping
+
 from compiler.analysis.homogeneity import Homogeneity
 from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
@@ -16,7 +18,7 @@ from compiler.schedule.gpu.attention.visible import Visible, visible_of
 from compiler.schedule.gpu.counted_floats import counted_floats
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, plain_load, side_of
-from runtime.records import evolve, frozen
+from runtime.records import Factory, evolve, frozen
 
 MOST = 256
 """Elements of a query, and of a value."""
@@ -122,6 +124,8 @@ class AttentionField(WalkedField):
     packed: Packed | None = None
     resident: int | None = None
     compared: tuple[Compared, ...] = ()
+    stages: Mapping[str, int] = Factory(dict)
+    """Of the rings in which tiles of queries, keys and values wait."""
 
     @property
     def walked(self) -> tuple[str, ...]:
@@ -179,6 +183,7 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     slope = slope_of(exponent, scores.results[0], query.axis)
     slope = slope if slope is not None and slope.distance.result in counted else None
     weight = second.b if uncast(second.a).source is value.load else second.a
+    weight = rounded_from(weight) if dtype_of(weight) == dtype else weight
     if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
     operands = (weight, query, key, value)
@@ -235,6 +240,11 @@ def ends(side: BoxedOperand, axis: str, field: HirFunction) -> bool:
 def uncast(value: Value) -> Value:
     """The narrow number behind a widening, which loses nothing."""
     return value.source.value if isinstance(value.source, Cast) and value.source.to == "f32" else value
+
+
+def rounded_from(weight: Value) -> Value:
+    """What a weight is rounded from."""
+    return weight.source.value if isinstance(weight.source, Cast) and dtype_of(weight.source.value) == "f32" else weight
 
 
 def covering(facts: Facts, field: HirFunction, axis: str) -> int | None:

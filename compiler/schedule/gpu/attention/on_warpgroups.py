@@ -17,6 +17,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile
 from compiler.machines.units.unit import Issue
+from compiler.passes.whole_axes import elements_of
 from compiler.schedule.gpu.attention.field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.attention.seen_by_data import WORD, SeenTiles, TileSearch, compared_numbers
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, walk_of
@@ -61,20 +62,32 @@ def attention_on_warpgroups(field: HirFunction, facts: Facts) -> AttentionField 
         groups = min((2, groups), key=lambda number: _work(ROWS * number, terms, facts.about(field.axes[query.axis])) * SHARE[number])
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
-    compared = compared_numbers(attention.visible.others, query.axis, attention.along)
-    strict = attention.strict or not (divides(terms, field.axes[attention.along]) or ends(value, attention.along, field))
+    return _in_tiles(field, attention, terms, groups, facts)
+
+
+def _in_tiles(field: HirFunction, attention: AttentionField, terms: int, groups: int, facts: Facts) -> AttentionField:
+    value, along = attention.value, attention.along
+    compared = compared_numbers(attention.visible.others, attention.query.axis, along)
+    strict = attention.strict or not (divides(terms, field.axes[along]) or ends(value, along, field))
     return evolve(attention, unit=UNIT, terms=terms, down=groups, strict=strict, resident=facts.processors, compared=compared)
+
+
+def read_roles(roles: HirFunction, facts: Facts) -> tuple[HirFunction, AttentionField]:
+    """The field of what each element is that roles compute, and the attention that it is, in their tiles."""
+    elements = elements_of(roles)
+    attention = attention_field(elements.field, facts)
+    assert attention is not None
+    walk = elements.loops[attention.along]
+    assert walk.mark("rotated") is not None
+    terms, rows = (roles.axes[axis].constant for axis in (attention.along, attention.query.axis))
+    known = _in_tiles(elements.field, attention, terms, rows // ROWS, facts)
+    stages = {name: ring.stages for name, ring in elements.rings.items()}
+    return elements.field, evolve(known, stages=stages, compared=known.compared if walk.mark("searched") else ())
 
 
 def _work(rows: int, terms: int, length: int) -> int:
     """Rows times keys of tiles where a row sees keys up to a bound: tiles of fewer rows have fewer that are cut."""
     return -(-length // rows) * rows * (length + rows + terms)
-
-
-STAGES = 2
-"""Tiles of keys, and of values, that are on their way or in use."""
-TWICE = 128
-"""Elements of a query or value of which there is room for two tiles of queries."""
 
 
 FOUND = 2
@@ -88,17 +101,17 @@ class AttentionMemory:
 
     def __init__(self, b: Builder, attention: AttentionField) -> None:
         inner, along, rows, terms = attention.inner, attention.along, (attention.rows,), (attention.terms,)
-        stages = STAGES if max(attention.depth, attention.width) <= TWICE else 1
-        self.queries = StageRing(b, stages, attention.down)
+        queries, keys, values = (attention.stages[ring] for ring in ("queries", "keys", "values"))
+        self.queries = StageRing(b, queries, attention.down)
         self.found = StageRing(b, FOUND, attention.down)
         self.words = 2 + (4 if attention.compared else 0) + (attention.slope is not None)
         self.numbers = b.emit(SharedAlloc(type=Mem("u32", (FOUND, self.words), space=Space.SHARED, align=16)), "numbers").result
-        self.query = BoxedTiles(b, attention.query, stages, rows, inner, attention.depth)
-        self.keys = StageRing(b, STAGES, attention.down)
-        self.key_tiles = BoxedTiles(b, attention.key, STAGES, terms, inner, attention.depth)
-        self.values = StageRing(b, STAGES, attention.down)
-        self.value_tiles = BoxedTiles(b, attention.value, STAGES, (attention.width,), along, attention.terms)
-        assert stages * self.query.bytes + STAGES * (self.key_tiles.bytes + self.value_tiles.bytes) <= SHARED_BYTES
+        self.query = BoxedTiles(b, attention.query, queries, rows, inner, attention.depth)
+        self.keys = StageRing(b, keys, attention.down)
+        self.key_tiles = BoxedTiles(b, attention.key, keys, terms, inner, attention.depth)
+        self.values = StageRing(b, values, attention.down)
+        self.value_tiles = BoxedTiles(b, attention.value, values, (attention.width,), along, attention.terms)
+        assert queries * self.query.bytes + keys * self.key_tiles.bytes + values * self.value_tiles.bytes <= SHARED_BYTES
 
     def begin(self, b: Builder) -> None:
         initialise(b, [*self.found.counts(), *self.queries.counts(), *self.keys.counts(), *self.values.counts()])
@@ -305,7 +318,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
                 carried = loop.results
         *totals, words, output = carried
         with b.loop("last", 0, some.name, carried=[output]) as (body, last):
-            ending, _ = memory.place(body, memory.keys, body.index(Affine.of(walk.begun.name) + walk.turns.name - 1))
+            ending, _ = memory.place(body, memory.values, body.index(Affine.of(walk.begun.name) + walk.turns.name - 1))
             body.emit(WarpgroupFence())
             (total,) = self.waited(body, [self.weighted(body, ending, words, last.carried[0])], 0)
             self.given_back(body, memory.values, ending)
@@ -344,7 +357,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         (scores,) = self.waited(b, [asked], 0)
         self.given_back(b, memory.keys, stage[0])
         _, _, *after, weights = self.softened(turn, scores, state[:-1])
-        memory.values.await_full(b, *stage)
+        memory.values.await_full(b, *memory.place(b, memory.values, walk.begun))
         return [*after, self.packed(b, weights)]
 
     def turn_queries(self, b: Builder, sign: Value) -> None:
@@ -365,8 +378,9 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         *before, weights, total = state
         memory = self.memory
         turn = self.turned(region, b, walk, number, compared)
-        keys = memory.place(b, memory.keys, b.add(walk.begun, number))
-        values, _ = memory.place(b, memory.keys, b.index(Affine.of(walk.begun.name) + number.name - 1))
+        own = b.add(walk.begun, number)
+        keys = memory.place(b, memory.keys, own)
+        values, _ = memory.place(b, memory.values, b.index(Affine.of(walk.begun.name) + number.name - 1))
         nothing = self.beginning(turn)
         memory.keys.await_full(b, *keys)
         self.group.await_turn(b)
@@ -379,7 +393,7 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, scores, before)
         # a loop, above which ptxas takes no wait for products: it would be before the exponentials
-        memory.values.await_full(b, *keys)
+        memory.values.await_full(b, *memory.place(b, memory.values, own))
         # the words that products under way read can't be written: those of the next come after
         total, weights = self.waited(b, [total, weights], 0)
         self.given_back(b, memory.values, values)

@@ -38,7 +38,8 @@ def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedP
     marks = dict[str, Any](next(iter(loops.values())).marks)
     own = {name: marks[name] for name in MARKED if name in marks}
     turned = (column,) if own.get("turned") else ()
-    sides = {value: _operand(value, along, tiles, turned) for value in elements.copied}
+    ((ring, type),) = elements.rings.items()
+    sides = {value: _operand(value, along, tiles, turned) for value in elements.copied[ring]}
     factors, scale = [_factors(target) for target in elements.sums], None
     if not all(value in sides for pair in factors for value in pair):
         known = narrow_sum(field)
@@ -51,7 +52,7 @@ def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedP
     summed = tuple(MultipliedSum(target, *pair) for target, pair in zip(elements.sums, pairs, strict=True))
     rows, columns = summed[0].a, summed[0].b
     others = [side for side in sides.values() if not any(side.load in (one.a.load, one.b.load) for one in summed)]
-    tiling = Tiling(rows.axes, rows.tile, tiles[column], stages=elements.stages, sums=len(summed), **own)
+    tiling = Tiling(rows.axes, rows.tile, tiles[column], stages=type.stages, sums=len(summed), **own)
     walk = dict[str, Any](loops[along].marks)
     guard, bounds = _guard(summed[0].target), tuple[Affine, ...]()
     if not any(side.load.where for side in sides.values()):
