@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from compiler.hir.types import DTYPES, FLOATS
+from compiler.machines.units.dots import DotUnit, dot_units
 from runtime.cpu import detect
 from runtime.records import frozen
 
@@ -24,9 +25,10 @@ class CpuMachine:
         return {512: 8, 256: 32}.get(self.vector_bits, 128)
 
     @property
-    def multiplies_pairs(self) -> bool:
-        """Whether an instruction multiplies pairs of i16 and adds the products of each, as those of x86-64 do."""
-        return detect.simd_name() != "NEON" if self.triple is None else self.triple.startswith("x86_64")
+    def dots(self) -> tuple[DotUnit, ...]:
+        """Dot products of its widest vectors."""
+        units = dot_units(detect.host_features() if self.features is None else self.features)
+        return tuple(unit for unit in units if self.vector_bits // 32 in unit.instructions)
 
     @property
     def register_tile(self) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from compiler.passes.short_rows import short_rows
 from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.computed_again import PlacingAgain
+from compiler.schedule.dot_tiles import PlacingDots
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
 from compiler.schedule.lines import in_step
@@ -70,7 +71,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
                 table = evolve(table, unheeded=(*table.unheeded, *unheeded))
             words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
             if packing is not None:
-                placing = PlacingPacked if packing.padded is None else PlacingInPlace
+                placing = (PlacingDots if packing.dots else PlacingPacked) if packing.padded is None else PlacingInPlace
                 return Scheduled(placing(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
             if windows := padded_windows(field, table):
                 return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)

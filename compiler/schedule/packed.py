@@ -25,7 +25,7 @@ second cache holds it: both are in the function, and sizes decide as it runs."""
 from collections.abc import Sequence
 
 from compiler.analysis.recognise import instructions_below
-from compiler.hir.core import Cast, Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
@@ -33,6 +33,7 @@ from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
+from compiler.schedule.dots import DotPanels, dot_panels
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, dense_axes, padded_source
 from compiler.schedule.pieces import lower, single
@@ -55,11 +56,8 @@ MOST_THIN, THIN_ROWS = 6, 8
 FEW_COLUMNS = {1: 8, 2: 6, 3: 4}
 """Of products of few columns, whose rows are read in place: vectors that hold all columns, and rows that are taken together."""
 
-PAIRED = ("i8", "u8", "i16")
-"""Factors whose products machines add in pairs: panels hold them as i16, both of a pair side by side."""
-
-PANEL, TURNED, PAIR, THIN, FEW = "p", "t", "h", "v", "f"
-"""Digits of axes: inside a panel, of squares that are turned, of pairs of terms, and of rows where columns are very few, or few."""
+PANEL, TURNED, GROUP, THIN, FEW = "p", "t", "h", "v", "f"
+"""Digits of axes: inside a panel, of squares that are turned, of an instruction's terms, and of rows where columns are very few, or few."""
 
 
 @frozen(eq=False)
@@ -99,8 +97,13 @@ class Packing:
     """The last axes of columns, where they lie one inside the other in all memories: panels go on from one line to the next."""
     block: tuple[int, int] = (BLOCK_ROWS, BLOCK_COLUMNS)
     """Rows and columns of a block of results."""
-    paired: bool = False
-    """Whether two terms at a time are multiplied and added."""
+    dots: DotPanels | None = None
+    """How several terms at a time are multiplied and added, if they are."""
+
+    @property
+    def held(self) -> str:
+        """The dtype of what panels hold."""
+        return self.dots.memory if self.dots else self.product.dtype
 
     @property
     def summed(self) -> str:
@@ -126,7 +129,7 @@ class Packing:
         rows, columns = (f"{side.plan.tile} along {side.plan.axis}" for side in (self.rows, self.columns))
         columns += f" and {self.joined[0]}" if self.joined else ""
         summed = " and ".join(self.product.k)
-        summed += ", two at a time" if self.paired else ""
+        summed += f", {self.dots.unit.terms} at a time" if self.dots else ""
         results = "" if self.block == (BLOCK_ROWS, BLOCK_COLUMNS) else f", of results {self.block[0]} by {self.block[1]}"
         few = ""
         for most, table in self.few:
@@ -162,9 +165,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     dense = () if padded is None else dense_axes(ours[1][0], product.k, field.axes)
     summed = next(iter(dense[-1:] or product.k[: len(product.k) == 1]), None)
 
-    factors = {dtype_of(each.source.value if isinstance(each.source, Cast) else each) for each in (product.a, product.b)}
-    paired = machine.multiplies_pairs and product.sums and product.guard is None and len(product.k) == 1 and padded is None
-    paired = paired and factors <= {*PAIRED} and product.dtype in ("i32", "u32")
+    dots = dot_panels(product, ours[0][0], ours[1][0], machine) if padded is None else None
 
     def side(operand: Value, axes: Sequence[str], registers: int, lanes: int) -> Side:
         last = max(axes, key=lambda axis: ((lanes > 1 or padded is not None) and written[axis] > 0, axes.index(axis)))
@@ -176,7 +177,7 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
         # small operands are computed by the table, whose vectors may have other lanes
         plan = AxisPlan(last, "time", registers, lanes, digit=PANEL, simd=SIMD if alike else f"{SIMD}_{PANEL}")
         turns = (1, 1) if not lies_along else (1, width) if lanes == 1 else (width, 1)
-        turns = (2, 1) if paired and turns != (1, width) else turns
+        turns = (dots.unit.terms, 1) if dots and turns != (1, width) else turns
         if lanes > 1:
             low = single(plan)
         else:
@@ -187,13 +188,13 @@ def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packin
     rows = rows if product.sums or machine.vector_registers >= 32 else min(rows, FEW_ROWS)
     down, across = side(*ours[0], rows, 1), side(*ours[1], vectors, width)
     # beside a panel, the nearest cache has what windows read in place
-    depth = PANEL_BYTES // (1 if padded is None else 2) // (2 if paired else bytes_of(product.dtype)) // width * width
+    depth = PANEL_BYTES // (1 if padded is None else 2) // bytes_of(dots.memory if dots else product.dtype) // width * width
     joined = across.axes[-2:] if padded is None and len(across.axes) > 1 and inside(field, *across.axes[-2:]) else ()
     few = _tables_of_few(product, table, down, across, width) if padded is None else ()
     reads = [op for op in instructions_below(across.operand) if isinstance(op, Load)]
     beside = contiguity(field, [*reads])[across.plan.axis] > 0
     near = beside and down.along and dtype_of(down.operand) == dtype_of(across.operand) == product.dtype
-    return Packing(product, down, across, depth, width, few, near, padded, dense, joined, paired=paired)
+    return Packing(product, down, across, depth, width, few, near, padded, dense, joined, dots=dots)
 
 
 def _tables_of_few(product: PairReduction, table: Table, rows: Side, columns: Side, width: int) -> tuple[tuple[int, Table], ...]:

@@ -14,17 +14,14 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.few_columns import LEAST_DEPTH, PlacingFewColumns
 from compiler.schedule.interior import all_hold, bounds_of, least_of, possible_elements
-from compiler.schedule.packed import PAIR, TURNED, Packing, Side
+from compiler.schedule.packed import GROUP, TURNED, Packing, Side
 from compiler.schedule.padded_windows import PlacingWindows
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
 
-PART = 4096
-"""Columns whose panels are used before others are copied: they stay in the last cache."""
-
-TURNS = 4
-"""Terms that are written out one after the other."""
+PART, TURNS = 4096, 4
+"""Columns whose panels are used before others are copied, so that they stay in the last cache; terms that are written out in a row."""
 
 LEAST_ROWS, LEAST_BYTES = 16, 4 << 10
 """Rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
@@ -78,7 +75,7 @@ class PlacingPacked(PlacingFewColumns):
         super().__init__(field, table, packing)
         self.of_columns = Affine()
         """Where the panels of columns begin in the memory of all."""
-        self.pair = AxisPlan(self.summed, "time", 2 if packing.paired else 1, digit=PAIR)
+        self.group = AxisPlan(self.summed, "time", packing.dots.unit.terms if packing.dots else 1, digit=GROUP)
         self.before: dict[Side, Affine] = {packing.rows: Affine()}
         """Panels of a side before the first that is in that memory."""
         self.extents = dict(field.axes)
@@ -87,7 +84,7 @@ class PlacingPacked(PlacingFewColumns):
         self.whole: dict[Side, Value] = {}
         """Panels of a side before the first smaller tile."""
         for side in (packing.rows, packing.columns):
-            for plan in (side.plan, side.low, self.square(side), self.pair):
+            for plan in (side.plan, side.low, self.square(side), self.group):
                 self.declare(plan)
 
     def square(self, side: Side) -> AxisPlan:
@@ -193,9 +190,7 @@ class PlacingPacked(PlacingFewColumns):
         self.of_columns, self.before[self.packing.rows] = ends[0], Affine()
         dims = *(end + 1 for end in ends), Affine.of(b.op("max", *apart[1:]).name)
         strides = *(Affine.of(each.name) for each in apart), Affine.of(1)
-        self.work = self.sums = b.alloc(Mem("i16" if self.packing.paired else self.product.dtype, dims, strides, align=64), "work")
-        if self.packing.paired:
-            self.sums, self.behind = b.alloc(Mem(self.product.dtype, (waiting.name, apart[2].name), align=64), "sums"), ()
+        self.work = self.sums = b.alloc(Mem(self.packing.held, dims, strides, align=64), "work")
 
     def cut(self, b: Builder) -> None:
         """How many blocks the terms are cut in, which are equal and whole vectors; and where tiles are smaller than panels, so that they
@@ -234,14 +229,14 @@ class PlacingPacked(PlacingFewColumns):
         *others, last = (self.extents[axis] for axis in side.axes)
         return [b.count(extent) for extent in (*others, last.ceildiv(side.plan.tile))]
 
-    def element(self, side: Side, number: Value, block: Affine, within: Affine, pair: Affine = Affine()) -> list[Affine]:
-        """The place of a panel's elements at a place along the sum: `within` a `block` of one vector, and at those of a `pair`."""
+    def element(self, side: Side, number: Value, block: Affine, within: Affine, group: Affine = Affine()) -> list[Affine]:
+        """The place of a panel's elements at a place along the sum: `within` a `block` of one vector, and at those of a `group`."""
         across, lanes, tile = self.width(side).within(), self.packing.lanes, side.plan.tile
         place = block * (tile * lanes)
         if side.along:
-            place += across * lanes + within + pair
+            place += across * lanes + within + group
         else:
-            place += within.floordiv(self.pair.tile) * (tile * self.pair.tile) + across * self.pair.tile + pair
+            place += within.floordiv(self.group.tile) * (tile * self.group.tile) + across * self.group.tile + group
         panel = Affine.of(number.name) - self.before[side]
         return [panel, Affine(), Affine(), place] if side is self.packing.rows else [self.of_columns, panel, Affine(), place]
 
@@ -310,11 +305,15 @@ class PlacingPacked(PlacingFewColumns):
                             if high is every and plan.tile > 1:
                                 at_term.masks[self.summed] = self.field.axes[self.summed]
                             value = copying.cast(self.operand(side, at_term), mem_of(self.work).dtype)
-                            own = plan.within() if self.packing.paired and not side.along else Affine()
+                            own = plan.within() if self.packing.dots and not side.along else Affine()
                             parts = (Affine.of(term.variable.name), plan.within()) if side.along else (Affine(), along - own)
                             copying.store(self.work, value, self.element(side, loop.variable, *parts, own))
                             if carried:
                                 copying.yield_(*copying.next_digits(term.carried, extents))
+            self.look_through(side, loop.variable, block, body)
+
+    def look_through(self, side: Side, panel: Value, block: TermBlock, b: Builder) -> None:
+        """Notes what is to be known of a panel that was copied."""
 
     def possible_terms(self, side: Side, panel: Value, block: TermBlock, region: TileRegion) -> tuple[Affine, Affine]:
         """The first term of a block that a panel may have as its guard says, and the term behind the last one."""
@@ -341,7 +340,7 @@ class PlacingPacked(PlacingFewColumns):
     def operand(self, side: Side, region: TileRegion) -> Value:
         """What a side brings: zeros where no term is."""
         value = self.value(side.operand, region)
-        value = self.masked(value, 0, [self.summed], region) if self.packing.paired else value
+        value = self.masked(value, 0, [self.summed], region) if self.packing.dots else value
         if self.product.guard is None or self.product.guard in region.certain or side.operand is self.packing.filters.operand:
             return value
         condition = self.value(self.product.guard, region)
@@ -466,7 +465,7 @@ class PlacingPacked(PlacingFewColumns):
         self, stand: dict[Side, Value], sums: Sequence[Value], block: TermBlock, first: Affine, behind: Affine, region: TileRegion
     ) -> list[Value]:
         """The sums, one or two that take terms by turns, and the terms of a block from the `first` on."""
-        unit = self.pair.tile
+        unit = self.group.tile
         count = (behind - first).ceildiv(unit)
         whole = count.floordiv(TURNS)
         for low, high, turns in (Affine(), whole, TURNS), (whole * TURNS, count, 1):
@@ -481,19 +480,20 @@ class PlacingPacked(PlacingFewColumns):
 
     def with_term(self, stand: dict[Side, Value], sums: Value, start: Value, term: Affine, region: TileRegion) -> Value:
         """The sums and the term with this number behind `start`."""
-        b, product, lanes = region.builder, self.product, self.packing.lanes
-        block = term.floordiv(lanes)
-        read = {side: self.read(side, stand[side], start, block, term - block * lanes, b) for side in stand}
+        b, product, block = region.builder, self.product, term.floordiv(self.packing.lanes)
+        read = {side: self.read(side, stand[side], start, block, term - block * self.packing.lanes, b) for side in stand}
         if product.term is None:
             left, right = read.values()
-            pair = tuple(name for name, _, _ in self.pair.digits())
-            return b.emit(Contract(a=left, b=right, accumulator=sums, over=pair, to=product.dtype, flags=product.flags)).result
+            return self.multiplied(left, right, sums, b)
         place = region.inside(b, (*product.m, *product.n, *product.k))
         for axis in product.k if len(product.k) == 1 else ():
             place.forms[axis], place.narrow[axis] = term + start.name, AxisPlan(axis)
         place.made.update({side.operand: value for side, value in read.items()})
         return b.op(product.monoid, sums, self.value(product.term, place), flags=product.flags if is_float(product.dtype) else ())
 
+    def multiplied(self, left: Value, right: Value, sums: Value, b: Builder) -> Value:
+        return b.emit(Contract(a=left, b=right, accumulator=sums, to=self.product.dtype, flags=self.product.flags)).result
+
     def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
         """What a tile takes of a side for the term at a place along the sum: `within` a `block` of one vector."""
-        return b.load(self.work, self.element(side, panel, block, within, self.pair.within()))
+        return b.load(self.work, self.element(side, panel, block, within, self.group.within()))

@@ -4,7 +4,7 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 from collections.abc import Sequence
 
 from compiler.backends.cpu.frame import CpuFrame
-from compiler.backends.cpu.interleave import interleaved_axis, load_pairs, store_interleaved
+from compiler.backends.cpu.interleave import grouped_axis, interleaved_axis, load_groups, store_interleaved
 from compiler.backends.cpu.streamed import LINE, fills_lines
 from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
@@ -12,7 +12,6 @@ from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, un
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import Address, Indexing
 from compiler.backends.llvm.masked import guards_of, is_guarded, load_where
-from compiler.backends.llvm.pairs import PAIRED
 from compiler.backends.llvm.types import I8, I32, I64, PTR, LlvmType, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.affine import Affine
@@ -84,9 +83,9 @@ def load(frame: CpuFrame, op: Load) -> None:
         return from_memory(w, w.value(held, text), dtype)
 
     plain = op.where is None and op.pad is None and not is_guarded(frame, indexing.index)
-    if plain and dtype == PAIRED and (across := interleaved_axis(indexing, axes)) is not None and dict(axes)[across] == 2:
-        pairs = load_pairs(w, indexing, axes, across, notes)
-        frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(pairs[tuple(p.values())] for p in points(axes))))
+    if plain and (across := grouped_axis(w, indexing, axes)) is not None:
+        groups = load_groups(w, indexing, axes, across, notes)
+        frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(groups[tuple(p.values())] for p in points(axes))))
         return
     axis = turned_axis(indexing, axes) if plain else None
     if axis is None:

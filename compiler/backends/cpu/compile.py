@@ -14,6 +14,7 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
+from compiler.machines.units.dots import dot_units
 from runtime.cpu import detect, load
 from runtime.records import frozen
 
@@ -52,7 +53,7 @@ def compile_function(
     ordinary = options.ordinary_sizes and not options.report
     texts = attributes(target, options.level, function)
     facts = has_half(target), has_fma(target), ordinary, path, has_chosen_extremes(target), "linux" in target.triple
-    module, checks = emit_function(function, mode, parallel, texts, *facts, multiplies_pairs(target))
+    module, checks = emit_function(function, mode, parallel, texts, *facts, dot_units(target.features))
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function, path))
@@ -120,12 +121,6 @@ def has_half(target: "load.CodeTarget") -> bool:
 def has_chosen_extremes(target: "load.CodeTarget") -> bool:
     """Whether the target's `min` and `max` of floats compare two and choose one, which knows neither NaN nor signs of zeros."""
     return target.triple.startswith(("x86_64", "i686"))
-
-
-def multiplies_pairs(target: "load.CodeTarget") -> bool:
-    """Whether the target's widest vectors are pairs of i16 that one instruction multiplies, and adds the products of each."""
-    features = target.features.split(",")
-    return target.triple.startswith("x86_64") and ("+avx2" in features or "+avx" not in features)
 
 
 def code_target(machine: CpuMachine, level: int = 3) -> load.CodeTarget:

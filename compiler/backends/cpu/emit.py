@@ -4,7 +4,7 @@ The entry is `i64 name(ptr slots)`: eight bytes a parameter (addresses; integers
 the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out, 3 when the code
 is that of another path."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.backends.cpu import access, faults, paths, sort, threads
 from compiler.backends.cpu.extremes import emit_extreme, is_extreme, liberties
@@ -27,6 +27,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
+from compiler.machines.units.dots import DotUnit
 
 ORDINARY = 1 << 47
 """Extents of memories are below it: the address space of a program has no more bytes."""
@@ -43,16 +44,16 @@ def emit_function(
     path: Mapping[int, bool] | None = None,
     picks_zero: bool = False,
     huge_pages: bool = False,
-    multiplies_pairs: bool = False,
+    dots: Sequence[DotUnit] = (),
 ) -> tuple[ModuleWriter, list[CheckSite]]:
     """The module of a kernel, or of one path through it, and in REPORT mode the checks by the numbers that its records use. `fuses`: the
     machine multiplies and adds in one instruction; `picks_zero`: it computes `min` and `max` by comparing and choosing; `huge_pages`: the
-    system takes advice about pages; `multiplies_pairs`: an instruction adds the products of two pairs of i16."""
+    system takes advice about pages; `dots`: its dot products."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
     module.liberties = module.reorders = False
     module.picks_zero = picks_zero and not function.is_strict
-    module.huge_pages, module.multiplies_pairs = huge_pages, multiplies_pairs
+    module.huge_pages, module.dots = huge_pages, tuple(dots)
     kernel = CpuKernel(function, module, mode, parallel, emit, path=path or {})
     if fuses:
         kernel.fused, kernel.absorbed = fused_sums(function)

@@ -3,9 +3,10 @@ channels of pixels do: they are put together in registers and stored whole."""
 
 from collections.abc import Callable, Sequence
 
+from compiler.backends.llvm.arithmetic import from_memory
 from compiler.backends.llvm.bundle import points
 from compiler.backends.llvm.indexing import Indexing
-from compiler.backends.llvm.types import memory_type
+from compiler.backends.llvm.types import I32, memory_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.types import bytes_of
 
@@ -24,19 +25,35 @@ def interleaved_axis(indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str
     return next((axis for axis, extent in axes if extent == step.number and steps.get(axis) == 1), None)
 
 
-def load_pairs(
+def grouped_axis(w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]]) -> str | None:
+    """The axis of neighbours in memory that a dot product takes as one word of a lane."""
+    terms = {unit.terms for unit in w.module.dots if indexing.memory.type.dtype in unit.factors}
+    if indexing.lanes:
+        axis = interleaved_axis(indexing, axes)
+    else:
+        axis = next((name for name, _ in axes if name in indexing.steps and indexing.steps[name].number == 1), None)
+    return axis if axis is not None and dict(axes)[axis] in terms and not indexing.varying else None
+
+
+def load_groups(
     w: FunctionWriter, indexing: Indexing, axes: Sequence[tuple[str, int]], axis: str, notes: str
 ) -> dict[tuple[int, ...], LlvmValue]:
-    """Vectors whose elements take turns in memory, by the points of the axes: both are loaded as one vector of twice as many lanes, which
-    is noted as what they are together."""
+    """Elements that take turns in memory, by the points of the axes: all are loaded as one word, or a vector of words, which is noted as
+    what they are together."""
     loaded: dict[tuple[int, ...], LlvmValue] = {}
-    dtype, lanes = indexing.memory.type.dtype, indexing.lanes
+    dtype, lanes, count = indexing.memory.type.dtype, indexing.lanes, dict(axes)[axis]
     for point in points([each for each in axes if each[0] != axis]):
         pointer = indexing.at({**point, axis: 0}).pointer
-        whole = w.load(memory_type(dtype, 2 * lanes), pointer, bytes_of(dtype), notes)
-        pair = [w.shuffle(whole, None, range(number, 2 * lanes, 2)) for number in range(2)]
-        w.pairs[pair[0].text, pair[1].text] = whole
-        for number, value in enumerate(pair):
+        if lanes:
+            whole = w.load(memory_type(dtype, count * lanes), pointer, bytes_of(dtype), notes)
+            items = [w.shuffle(whole, None, range(number, count * lanes, count)) for number in range(count)]
+        else:
+            whole = w.load(I32, pointer, bytes_of(dtype), notes)
+            moved = [w.binary("lshr", whole, constant(I32, number * 32 // count)) for number in range(count)]
+            items = [w.convert("trunc", each, memory_type(dtype).element) for each in moved]
+        items = [from_memory(w, item, dtype) for item in items]
+        w.groups[tuple(item.text for item in items)] = whole
+        for number, value in enumerate(items):
             loaded[tuple({**point, axis: number}[name] for name, _ in axes)] = value
     return loaded
 

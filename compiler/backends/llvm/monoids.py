@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
+from compiler.backends.llvm.dots import DotsOfBundles, unit_of
 from compiler.backends.llvm.frame import FunctionFrame
-from compiler.backends.llvm.pairs import PairsOfBundles, goes_in_pairs
 from compiler.backends.llvm.types import register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
 from compiler.hir.core import Combine, Contract, Reduce, Scan
@@ -253,8 +253,9 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     simd = next(iter(simds), None)
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over
-    in_pairs = PairsOfBundles(w, summed[0][0], lanes) if goes_in_pairs(w, op, a, b, summed) else None
-    wide = (a, b) if in_pairs else (_cast_all(frame, a, op.to), _cast_all(frame, b, op.to))
+    unit = unit_of(w, op, a, b, summed)
+    dots = DotsOfBundles(w, unit, summed[0][0], lanes) if unit is not None else None
+    wide = (a, b) if dots else (_cast_all(frame, a, op.to), _cast_all(frame, b, op.to))
     splats: dict[int, LlvmValue] = {}
 
     def operand(item: LlvmValue) -> LlvmValue:
@@ -276,8 +277,8 @@ def contract(frame: FunctionFrame, op: Contract) -> None:
     names = [] if spread is None else [name for name, _ in rest if name in spread.names]
     order = sorted(range(len(totals)), key=lambda number: [points_of_rest[number][name] for name in names])
     for inner in points(summed):
-        if in_pairs is not None:
-            totals = [in_pairs.add_products(total, a, b, point) for total, point in zip(totals, points_of_rest, strict=True)]
+        if dots is not None:
+            totals = [dots.add_products(total, a, b, point) for total, point in zip(totals, points_of_rest, strict=True)]
             break
         for number in order:
             whole_point = {**points_of_rest[number], **inner}

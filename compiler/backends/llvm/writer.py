@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from compiler.backends.llvm.types import I1, I32, I64, PTR, LlvmType, constant_text, vector
+from compiler.machines.units.dots import DotUnit
 
 _CONSTRAINTS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 """Kinds of registers in assembly."""
@@ -45,8 +46,8 @@ class ModuleWriter:
         """Whether the system takes advice about pages, as Linux does."""
         self.picks_zero = False
         """Whether `min` and `max` may give a zero of either sign, and comparing and choosing is how the processor computes them."""
-        self.multiplies_pairs = False
-        """Whether a machine's instruction adds the products of two pairs of i16, as those of x86-64 do."""
+        self.dots: tuple[DotUnit, ...] = ()
+        """Dot products that the machine has instructions for."""
         self.liberties = True
         """Whether operations on floats have the flags of the program's liberties."""
         self.reorders = True
@@ -145,8 +146,8 @@ class FunctionWriter:
         """Vectors that were rounded to bf16, by what they became."""
         self.short_nan: set[str] = set()
         """Values of f32 whose NaNs a bf16 holds exactly, by their text."""
-        self.pairs: dict[tuple[str, str], LlvmValue] = {}
-        """Vectors whose elements take turns in a loaded one, by which that is."""
+        self.groups: dict[tuple[str, ...], LlvmValue] = {}
+        """What was loaded as one, by the texts of the values whose elements take turns in it."""
         self.location = ""
         """The debug location that lines get: `, !dbg !7`."""
 
