@@ -108,6 +108,8 @@ def _changed(table: Table, *plans: AxisPlan) -> Iterator[Table]:
     block = list(table.block)
     for plan in plans:
         if plan.threads > 1 or table[plan.axis].threads > 1:
+            if plan.threads != table[plan.axis].threads and not _is_split(table, plan.dim):
+                return
             block[plan.dim] = block[plan.dim] * plan.threads // table[plan.axis].threads
     threads = prod(block)
     sizes = [size for plan in plans for size in (plan.threads, plan.registers, plan.lanes)]
@@ -117,6 +119,12 @@ def _changed(table: Table, *plans: AxisPlan) -> Iterator[Table]:
         return
     resident = None if table.resident is None else max(1, table.resident * table.threads // threads)
     yield evolve(table, plans=[changed.get(plan.axis, plan) for plan in table.plans], block=tuple(block), resident=resident)
+
+
+def _is_split(table: Table, dim: int) -> bool:
+    """Whether the threads along a dimension of the block are split between the axes that have some there; else several axes have all of
+    them, in turn."""
+    return prod(plan.threads for plan in table.plans if plan.dim == dim) == table.block[dim]
 
 
 def _priced(field: HirFunction, table: Table, facts: Facts, samples: int = SAMPLES) -> PricedLaunches:
