@@ -14,7 +14,7 @@ from compiler.analysis.lift_cells import Cell, close
 from compiler.analysis.lift_digits import digits_joined
 from compiler.analysis.lift_events import LiftedLoop
 from compiler.analysis.lift_memory import LiftedMemory
-from compiler.analysis.normal_forms import normal_form
+from compiler.analysis.normal_forms import normal_form, with_sums_of_terms
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import LOOP_MARKS, Break, Call, Continue, For, If, Return, While, Yield
@@ -77,6 +77,7 @@ class _Lift:
         joined = digits_joined(function)
         if joined is not function:
             function = normal_form(joined, {})
+        function = with_sums_of_terms(function)
         for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
             setattr(function, name, getattr(source, name))
         info = function.kernel_info

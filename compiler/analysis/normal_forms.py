@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from compiler.analysis.accesses import reorders
 from compiler.analysis.field_values import FieldValues, Refused
+from compiler.analysis.sums_of_terms import is_of_terms, sum_by_factors, sum_by_terms
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, dtype_of, union_axes
@@ -22,6 +23,19 @@ def normal_form(function: HirFunction, refusals: Mapping[Value, Refused]) -> Hir
     """The field in normal form. A value without a source that a store needs is refused, with its own reason where it has one."""
     live = _live(function, refusals)
     return _Rebuild(function, live).run()
+
+
+def with_sums_of_terms(function: HirFunction) -> HirFunction:
+    """The field whose sums of several terms, and of products of several factors, are sums of what these terms read; in normal form, too."""
+    ops = function.body.body
+    several = any(is_of_factors(op) if isinstance(op, Contract) else isinstance(op, Reduce) and is_of_terms(op.values[0]) for op in ops)
+    rebuild = _Rebuild(function, ops, by_terms=True)
+    return made if several and (made := rebuild.run()) and rebuild.changed else function
+
+
+def is_of_factors(op: Contract) -> bool:
+    """Whether an operand of a contraction is a product itself."""
+    return op.accumulator is None and any(dtype_of(side) == op.to and is_of_terms(side) for side in (op.a, op.b))
 
 
 def _live(function: HirFunction, refusals: Mapping[Value, Refused]) -> list[Instruction]:
@@ -56,8 +70,13 @@ class _Rebuild:
     made: FieldValues = field(init=False)
     values: dict[Value, Value] = field(factory=dict)
     names: dict[str, Affine] = field(factory=dict)
+    by_terms: bool = False
+    changed: bool = False
+    continued: frozenset[Instruction] = field(init=False)
+    """Sums that nobody reads but a sum of them: both are one, and what leaves it is known there."""
 
     def run(self) -> HirFunction:
+        self.continued = _continued(self.live)
         self.made = FieldValues.begin(self.source.name, frozenset())
         for parameter in self.source.parameters:
             new = self.made.owner.parameter(parameter.name, parameter.type)
@@ -88,14 +107,46 @@ class _Rebuild:
         if not op.results:
             self.made.owner.body.emit(new)
             return
-        if isinstance(new, Reduce):
-            results = reduction(self.made, new.monoid, new.values, new.over, new.flags)
+        if op in self.continued and isinstance(new, Reduce):
+            results = self.made.reduce(new.monoid, new.values, new.over, new.flags)
+        elif isinstance(new, Contract) and self.by_terms and is_of_factors(new):
+            a, b = (_widened(self.made, side, new.to) for side in (new.a, new.b))
+            value = self.made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
+            results = self.by_terms_of(Reduce(monoid="add", values=(value,), over=new.over, flags=new.flags))
+        elif isinstance(new, Reduce):
+            results = self.by_terms_of(new) or reduction(self.made, new.monoid, new.values, new.over, new.flags)
         else:
             results = self.made.emit(new, op.results[0].name)
         for old, value in zip(op.results, results, strict=True):
             self.values[old] = value
             if old.name != value.name:
                 self.names[old.name] = Affine.of(value.name)
+
+
+    def by_terms_of(self, op: Reduce) -> list[Value]:
+        """The sum of several terms or factors; nothing for others."""
+        if not (self.by_terms and op.monoid == "add" and reorders("add", dtype_of(op.values[0]), op.flags)):
+            return []
+
+        def sum(value: Value, over: Sequence[str]) -> Value:
+            result = sum_by_terms(self.made, value, over, sum) or sum_by_factors(self.made, value, over, sum, pair)
+            self.changed |= result is not None
+            return result or pair(value, over)
+
+        def pair(value: Value, over: Sequence[str]) -> Value:
+            return reduction(self.made, "add", [value], over, op.flags)[0]
+
+        return [sum(op.values[0], op.over)]
+
+
+def _continued(ops: Sequence[Instruction]) -> frozenset[Instruction]:
+    readers: dict[Value, list[Instruction]] = {}
+    for op in ops:
+        for value in op.operand_values:
+            readers.setdefault(value, []).append(op)
+    sums = [op for op in ops if isinstance(op, Reduce) and op.monoid == "add"]
+    known = ((op, readers.get(op.results[0], [])) for op in sums)
+    return frozenset(op for op, by in known if len(by) == 1 and isinstance(by[0], Reduce) and by[0].monoid == "add")
 
 
 def _without_dead(function: HirFunction) -> HirFunction:
@@ -128,6 +179,7 @@ def reduction(field: FieldValues, monoid: str, values: Sequence[Value], over: Se
         if guarded is not None:
             return reduction(field, monoid, [guarded[0]], (*over, *guarded[1]), flags)
     if monoid == "add" and free and isinstance(op, Binary):
+
         rewritten = _outside(field, op, over, flags) or _contraction(field, op, over, flags)
         if rewritten is not None:
             return [rewritten]

@@ -4,8 +4,10 @@ Facts for the schedule and for the checked promise of `@kernel`; it changes noth
 from collections.abc import Iterator
 from enum import Enum
 
+from compiler.analysis.accesses import reorders
+from compiler.analysis.sums_of_terms import terms_of
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, union_axes
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -182,6 +184,19 @@ def product_sum(op: Instruction) -> ProductSum | None:
             return _described(op, a, b, over)
         case _:
             return None
+
+
+def products_of_sum(op: Instruction) -> list[tuple[ProductSum, bool]]:
+    """The product, or all products, that a sum adds up, and which of them it subtracts; none where it adds up anything else."""
+    if (product := product_sum(op)) is not None:
+        return [(product, False)]
+    if not isinstance(op, Reduce) or op.monoid != "add" or not reorders(op.monoid, dtype_of(op.values[0]), op.flags):
+        return []
+    terms = [*terms_of(op.values[0])]
+    if not all(len(term.factors) == 2 and term.axes.issuperset(op.over) for term in terms):
+        return []
+    products = [(_described(op, term.factors[0], term.factors[1], op.over), term.negative) for term in terms]
+    return products if all(product.m and product.n and _axes(product.a) & _axes(product.b) >= {*op.over} for product, _ in products) else []
 
 
 def _product(value: Value) -> tuple[Value, Value] | None:
