@@ -174,7 +174,7 @@ def _begin(
             rows = _numbers(a.reshape(-1)[a_places], left)
         else:
             rows = _from_registers(op, a, 2 * sum(a_index), dtype)
-        total = rows @ _numbers(b.reshape(-1)[b_places], dtype).T
+        total = (-rows if op.negated else rows) @ _numbers(b.reshape(-1)[b_places], dtype).T
         if keep:
             held = np.zeros((64, columns))
             held[places] = arrays.settled(sums).reshape(WARPGROUP, -1)[:, order]

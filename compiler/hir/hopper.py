@@ -20,7 +20,7 @@ from compiler.hir.instruction import (
     optional_operand,
 )
 from compiler.hir.memory import mem_of
-from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space, bytes_of
+from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space, Tile, bytes_of, is_float
 from runtime.records import frozen
 from runtime.tuples import as_tuple
 
@@ -330,8 +330,8 @@ class WarpgroupFence(Instruction):
 @instruction("wgmma.mma", InstructionFamily.HOPPER, Effect.READ | Effect.SYNC)
 class WarpgroupMma(Instruction):
     """`%n = wgmma.mma %acc, %a[0, 0], %b[0, 0], %go shape=[64, 256, 16] : tile<...>`: acc + a * b begun by four warps, or a * b
-    where `keep` (i1) is false. `a` is a view of shared memory, or a tile of registers: four of them, or as many more as the index, the
-    number of the first group of 8 columns, says are before them. The result is there after `wgmma.wait`."""
+    where `keep` (i1) is false; `negated`, acc - a * b. `a` is a view of shared memory, or a tile of registers: four of them, or as many
+    more as the index, the number of the first group of 8 columns, says are before them. The result is there after `wgmma.wait`."""
 
     accumulator: Value = operand()
     a: Value = operand()
@@ -342,6 +342,7 @@ class WarpgroupMma(Instruction):
     shape: tuple[int, ...] = attribute(converter=as_tuple)
     transpose_a: bool = attribute(False)
     transpose_b: bool = attribute(False)
+    negated: bool = attribute(False)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.accumulator.type]
@@ -353,6 +354,8 @@ class WarpgroupMma(Instruction):
             yield f"a product of bytes with {self.shape[1]} columns: 8, 16, 24, or by 16"
         if self.keep.type != I1:
             yield f"`keep` of type {self.keep.type}: i1 is wanted"
+        if self.negated and isinstance(self.accumulator.type, Tile) and not is_float(self.accumulator.type.dtype):
+            yield f"a negated product summed in {self.accumulator.type.dtype}: only products of floats are negated"
         if not isinstance(self.a.type, Mem) and any(form.value is None for form in self.a_index[:1]) | (len(self.a_index) > 1):
             yield f"registers of {self.a} from a place that isn't one constant"
         for value, index in ((self.a, self.a_index), (self.b, self.b_index)):

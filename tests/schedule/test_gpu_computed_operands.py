@@ -14,7 +14,7 @@ from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
 
 BF16 = ml_dtypes.bfloat16
-NUMPY = {"bf16": BF16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "u32": np.uint32}
+NUMPY = {"bf16": BF16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32, "u32": np.uint32}
 SIZES = {"M": 72, "N": 80, "K": 96}
 
 SOURCE = """

@@ -61,3 +61,53 @@ def test_rows_and_columns_are_summed_once(dtype: str, architecture: str, m: int,
         np.testing.assert_array_equal(out, k * left @ right.T - np.outer(p, q) + (x[:, None] - y))
     kept = [launch.function.name for launch in made.launches]
     assert len([name for name in kept if "_rows" in name]) == 2 and len([name for name in kept if "_stored" in name]) >= 1
+
+
+NORMED_DISTANCES = """
+def f(a: tensor[M, K], b: tensor[N, K]) {
+    compute(a, b) -> tensor[M, N] {
+        for i in 0..M, j in 0..N:
+            var d = 0.0
+            var s = 0.0
+            var t = 0.0
+            for k in 0..K:
+                d += abs(a[i, k] - b[j, k])
+                s += abs(a[i, k])
+                t = max(t, b[j, k])
+            out[i, j] = d / s - t
+    }
+}"""
+CENTRED = """
+def f(a: tensor[M, N]) {
+    compute(a) -> tensor[M, N] {
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..N: s += a[i, k]
+            var t = 0.0
+            for k in 0..M: t += a[k, j]
+            out[i, j] = a[i, j] - s / N - t / M
+    }
+}"""
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(65, 67, 70), (64, 96, 33)])
+def test_rows_and_columns_beside_terms_that_are_no_products(m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several_products, "MANY", 0)
+    r = np.random.default_rng(k)
+    a, b = r.normal(size=(m, k)).astype(np.float32), r.normal(size=(n, k)).astype(np.float32)
+    out = np.full((m, n), -7, np.float32)
+    made = run(NORMED_DISTANCES, {"a": a, "b": b, "out": out}, sizes={"M": m, "N": n, "K": k})
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    want = np.abs(left[:, None] - right).sum(2) / np.abs(left).sum(1)[:, None] - right.max(1, initial=0.0)
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
+    assert len([launch for launch in made.launches if "_rows" in launch.function.name]) == 2
+
+
+def test_rows_and_columns_of_one_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(several_products, "MANY", 0)
+    m, n = 67, 70
+    a, out = np.random.default_rng(1).normal(size=(m, n)).astype(np.float32), np.full((m, n), -7, np.float32)
+    made = run(CENTRED, {"a": a, "out": out}, sizes={"M": m, "N": n})
+    wide = a.astype(np.float64)
+    np.testing.assert_allclose(out, wide - wide.mean(1, keepdims=True) - wide.mean(0), rtol=1e-5, atol=1e-5)
+    assert len([launch for launch in made.launches if "_rows" in launch.function.name]) == 2

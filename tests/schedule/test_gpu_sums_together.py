@@ -88,7 +88,8 @@ def run(text: str, arrays: dict[str, Any], sizes: dict[str, int], processors: in
         field, _, about = specialised(kernel.field, known)
         product = sums_together(field, about)
         assert product is not None
-        known = evolve(known, tiling=Tiling(product.a.axes, (tiling.pop("rows"),), sums=len(product.summed), **tiling))
+        counts = {"sums": len(product.targets), "products": len(product.summed)}
+        known = evolve(known, tiling=Tiling(product.a.axes, (tiling.pop("rows"),), **counts, **tiling))
     made = launches_for(kernel.nest, kernel.field, known)
     out = next(one for one in kernel.nest.parameters if one.name == "out")
     found = np.full([sizes[str(dim)] for dim in out.type.dims], -7, numpy_dtype(out.type.dtype))

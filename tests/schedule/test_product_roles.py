@@ -74,10 +74,11 @@ def forms(text: str, sizes: dict[str, int] = SIZES, is_cut: bool = True) -> tupl
         field, _, about = specialised(kernel.field, known)
         product = boxed_product(field, about) or sums_together(field, about)
         assert product is not None
-        cut = Tiling(product.a.axes, (128,), columns=64, groups=2, blocks=1, stages=4, sums=len(product.summed))
+        counts = {"sums": len(product.targets), "products": len(product.summed)}
+        cut = Tiling(product.a.axes, (128,), columns=64, groups=2, blocks=1, stages=4, **counts)
         known = evolve(known, tiling=cut)
     (launch,) = launches_for(kernel.nest, kernel.field, known).launches
-    tiles, roles = launch.forms
+    tiles, roles = (form for _, form in launch.forms)
     assert (tiles.form, roles.form) == (Form.TILE, Form.ROLES)
     return tiles, roles
 
@@ -222,6 +223,37 @@ CASES = {
         yield %t12, %t14
         %t19 = sub %t15, %t16 contract
         store %out[i+128*i1, j+64*j1], %t19 where=%t18""",
+    ),
+    "sums of two products each": Product(
+        {"A": "M, K", "D": "M, K", "P": "K, N", "Q": "K, N"},
+        ("A[i, k] * P[k, j] - D[i, k] * Q[k, j]", "A[i, k] * Q[k, j] + D[i, k] * P[k, j]"),
+        "s0 - 2.0 * s1",
+        "A @ P - D @ Q - 2 * (A @ Q + D @ P)",
+        """
+        %t3 = load %A[i+128*i0, k+64*k0] pad=0.0
+        %t5 = load %P[k+64*k0, j+64*j0] pad=0.0
+        %t7 = load %D[i+128*i0, k+64*k0] pad=0.0
+        %t9 = load %Q[k+64*k0, j+64*j0] pad=0.0
+        ring.put %ring, %t4, %t6, %t8, %t10
+        %t11, %t12, %t13, %t14 = ring.get %ring
+        %t15 = cast %t11 to=f32
+        %t16 = cast %t12 to=f32
+        %t17 = mul %t15, %t16 contract
+        %t18 = cast %t13 to=f32
+        %t19 = cast %t14 to=f32
+        %t20 = mul %t18, %t19 contract
+        %t21 = sub %t17, %t20 contract
+        %t22 = reduce add %t21 over=[k] reassoc contract
+        %t23 = add %t1, %t22 reassoc contract
+        %t24 = mul %t15, %t19 contract
+        %t25 = mul %t18, %t16 contract
+        %t26 = add %t24, %t25 contract
+        %t28 = reduce add %t26 over=[k] reassoc contract
+        %t29 = add %t2, %t28 reassoc contract
+        yield %t23, %t29
+        %t35 = mul %t32, %t30 contract
+        %t36 = sub %t31, %t35 contract
+        store %out[i+128*i1, j+64*j1], %t36 where=%t34""",
     ),
     "batched": Product(
         {"A": "M, K", "P": "K, N"},
@@ -373,6 +405,6 @@ def test_a_product_under_a_norm() -> None:
     assert kernel.field is not None
     known = facts_of(sizes, [one.name for one in kernel.nest.parameters], MACHINES["sm_90a"])
     rows, product = launches_for(kernel.nest, kernel.field, known).launches
-    _, roles = product.forms
+    roles = dict(product.forms)["split-roles"]
     assert not rows.forms and any(line.startswith("ring.put") for line in heart(roles))
     assert len([line for line in heart(roles) if "load %kept" in line and line.endswith("*i1]")]) == 1

@@ -125,7 +125,7 @@ def mma(frame: NvptxFrame, op: WarpgroupMma) -> None:
     inputs, a_text, a_kinds = _operand_a(frame, op, 2 * count)
     position = 2 * count + len(inputs)
     transposes = f", {int(op.transpose_b)}" if len(inputs) > 1 else f", {int(op.transpose_a)}, {int(op.transpose_b)}"
-    signs = "" if sums == "s32" else ", 1, 1" + (transposes if depth == 16 else "")
+    signs = "" if sums == "s32" else f", {-1 if op.negated else 1}, 1" + (transposes if depth == 16 else "")
     registers = ", ".join(f"${n}" for n in range(count))
     name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{WARPGROUP_KINDS[left].word}.{kind.word}"
     product = f"{name} {{{registers}}}, {a_text}, ${position}, p{signs};"

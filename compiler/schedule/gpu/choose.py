@@ -291,10 +291,10 @@ def _product(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _together(field: HirFunction, facts: Facts) -> Launches | None:
     """All sums of a tile in one launch, unless launches of their own were chosen or are estimated to end first."""
-    if facts.tiling is not None and facts.tiling.sums == 1:
+    if facts.tiling is not None and facts.tiling.products == 1:
         return None
     product = _sums_together(field, facts)
-    return None if product is None or (product.ways and product.ways[0].tiling.sums == 1) else _cut(field, product)
+    return None if product is None or (product.ways and product.ways[0].tiling.products == 1) else _cut(field, product)
 
 
 def _copied(field: HirFunction, facts: Facts) -> Launches | None:
@@ -392,10 +392,9 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
-    """What rows come to, then the products that read it."""
+    """What rows come to, then what reads it."""
     *rows, last = rows_and_products(field, facts) or (field,)
-    products = last, (_product, _together, _few_rows, _copied, _fragments, _computed, _several, register_launches)
-    parts = [*((part, REDUCTIONS) for part in rows), products]
+    parts = [*((part, REDUCTIONS) for part in rows), (last, WAYS)]
     return _in_parts(field, facts, parts, "what rows come to is computed first") if rows else None
 
 

@@ -50,20 +50,22 @@ products of so many steps, which take most of the time: on an H200 those of 18 s
 
 @frozen(eq=False)
 class MultipliedSum:
-    """One of the sums of a tile, and the operands that it multiplies."""
+    """One of the sums of a tile, and the operands of a product that is added to it, or subtracted from it."""
 
     target: Contract | Reduce
     a: BoxedOperand
     b: BoxedOperand
+    negative: bool = False
 
 
 @frozen(eq=False)
 class FactorPair:
-    """What is multiplied; `left`: what tensor cores leave of the rows, instead of these."""
+    """What is multiplied; `left`: what tensor cores leave of the rows, instead of these; `negative`: the product is subtracted."""
 
     a: BoxedOperand
     b: BoxedOperand
     left: bool = False
+    negative: bool = False
 
 
 @frozen(eq=False)
@@ -100,6 +102,11 @@ class BoxedProduct:
         return self.summed[0].target
 
     @property
+    def targets(self) -> tuple[Contract | Reduce, ...]:
+        """The sums, each once: several products may be added to one."""
+        return tuple(dict.fromkeys(one.target for one in self.summed))
+
+    @property
     def to(self) -> str:
         return dtype_of(self.target.results[0])
 
@@ -115,7 +122,9 @@ class BoxedProduct:
     @property
     def pairs(self) -> list[list[FactorPair]]:
         """What is multiplied for each accumulator of a block of rows: the sums, behind what tensor cores leave of their products."""
-        pairs = [[FactorPair(one.a, one.b)] for one in self.summed]
+        pairs = [
+            [FactorPair(one.a, one.b, negative=one.negative) for one in self.summed if one.target is target] for target in self.targets
+        ]
         return pairs if self.low is None else [[FactorPair(self.a, self.b, left=True), FactorPair(self.a, self.low)], *pairs]
 
     @property
@@ -141,7 +150,7 @@ class BoxedProduct:
     @property
     def accumulators(self) -> int:
         """Of a warpgroup, each of 64 rows: those of its blocks, one for each sum."""
-        return self.tiling.blocks * len(self.summed)
+        return self.tiling.blocks * len(self.targets)
 
     @property
     def rows(self) -> int:
@@ -268,7 +277,7 @@ def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedO
     about = makes_low, b.turned, a.packed is not None
     if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned, tiling.unpacks) != about:
         return None
-    if tiling is None or tiling.axes != a.axes or tiling.sums != len(summed):
+    if tiling is None or tiling.axes != a.axes or tiling.products != len(summed):
         work = _work(function, facts, product, summed, along, coarse, bool(bounds))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, a.depth)
@@ -304,7 +313,7 @@ def _is_enough(function: HirFunction, facts: Facts, product: SumOfLoads, summed:
     if columns < LEAST_OF_SEVERAL and any(axis not in (*a.axes, *b.axes) for axis in described.n + described.m):
         return False
     terms, inner = (_elements(function, facts, axes) for axes in (described.k, (along,)))
-    windowed = bool(described.windows) or isinstance(product.target, Reduce)
+    windowed = bool(described.windows) or (isinstance(product.target, Reduce) and not product.others)
     least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if len(described.k) > 1 else LEAST)
     steps = [step for one in summed for step in one.a.steps]
     return _elements(function, facts, a.axes) >= least[0] and min(terms, inner) >= least[1] and all(step <= MOST_STEP for step in steps)
@@ -324,7 +333,8 @@ def _work(
         steps=_elements(function, facts, [axis for axis in over if axis != along]) * -(-facts.about(function.axes[along]) // a.depth),
         processors=facts.processors,
         astride=(any(one.astride for one in above), any(one.astride for one in beside)),
-        sums=len(summed),
+        sums=len({one.target for one in summed}),
+        products=len(summed),
         operands=(len(above), len(beside)),
         apart=coarse,
         twice=product.thrice,
@@ -355,7 +365,7 @@ def _elements(function: HirFunction, facts: Facts, axes: Iterable[str]) -> int:
 
 def _alike_sides(product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: str) -> list[MultipliedSum] | None:
     """The sums with their operands, each along the axes of the first sum's; None where one can't be that."""
-    summed = [MultipliedSum(product.target, a, b)]
+    summed = [MultipliedSum(product.target, a, b, product.negative)]
     known = [a, b]
     for other in product.others:
         sides: list[BoxedOperand] = []
@@ -366,7 +376,7 @@ def _alike_sides(product: SumOfLoads, a: BoxedOperand, b: BoxedOperand, along: s
                 return None
             sides.append(next((one for one in known if _reads_alike(one, side)), side))
             known.append(sides[-1])
-        summed.append(MultipliedSum(other.target, *sides))
+        summed.append(MultipliedSum(other.target, sides[0], sides[1], other.negative))
     return summed
 
 

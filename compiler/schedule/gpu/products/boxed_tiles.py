@@ -96,8 +96,11 @@ class BoxedTiles:
             )
 
 
-def multiply(b: Builder, total: Value, left: Factor, right: Factor, columns: int, depth: int, keep: Value) -> Value:
-    """Sums of 64 rows with the products of two matrices, which are on their way; without what they were where `keep` is false."""
+def multiply(
+    b: Builder, total: Value, left: Factor, right: Factor, columns: int, depth: int, keep: Value, negated: bool = False
+) -> Value:
+    """Sums of 64 rows with the products of two matrices, or without these, which are on their way; without what they were where `keep` is
+    false."""
     (a, a_index, a_across), (c, c_index, c_across) = left, right
     return b.emit(
         WarpgroupMma(
@@ -110,5 +113,6 @@ def multiply(b: Builder, total: Value, left: Factor, right: Factor, columns: int
             shape=(ROWS, columns, depth),
             transpose_a=a_across,
             transpose_b=c_across,
+            negated=negated,
         )
     ).result

@@ -20,7 +20,8 @@ def candidates(ranked: Sequence[Estimated]) -> tuple[Estimated, ...]:
         return (ranked[0],)
     near = [candidate for candidate in ranked if candidate.nanoseconds <= NEAR * ranked[0].nanoseconds]
     tried = [*_different(near)]
-    first = [next(one for one in tried if one.tiling.sums == sums) for sums in dict.fromkeys(one.tiling.sums for one in tried)]
+    counts = dict.fromkeys(one.tiling.products for one in tried)
+    first = [next(one for one in tried if one.tiling.products == products) for products in counts]
     return (*first, *(one for one in tried if one not in first))[:MOST]
 
 

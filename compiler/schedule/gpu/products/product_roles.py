@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.analysis.accesses import conjuncts, constraints_of
-from compiler.analysis.recognise import instructions_below, product_sum
+from compiler.analysis.recognise import instructions_below, products_of_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Cast, Contract, Reduce, dtype_of
 from compiler.hir.instruction import Value
@@ -40,19 +40,19 @@ def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedP
     turned = (column,) if own.get("turned") else ()
     ((ring, type),) = elements.rings.items()
     sides = {value: _operand(value, along, tiles, turned) for value in elements.copied[ring]}
-    factors, scale = [_factors(target) for target in elements.sums], None
-    if not all(value in sides for pair in factors for value in pair):
+    factors, scale = [(target, *term) for target in elements.sums for term in _factors(target)], None
+    if not all(value in sides for _, a, b, _ in factors for value in (a, b)):
         known = narrow_sum(field)
         assert known is not None
         a, b = known.described.a, known.described.b
-        factors, scale = [(a, b)], known.scale
+        factors, scale = [(elements.sums[0], a, b, False)], known.scale
         for value in {a, b} - sides.keys():
             sides[value] = _of_bytes(value, sides, along, known.dtype)
-    pairs = [sorted((sides[a], sides[b]), key=lambda side: side.axes == (column,)) for a, b in factors]
-    summed = tuple(MultipliedSum(target, *pair) for target, pair in zip(elements.sums, pairs, strict=True))
+    pairs = [sorted((sides[a], sides[b]), key=lambda side: side.axes == (column,)) for _, a, b, _ in factors]
+    summed = tuple(MultipliedSum(target, a, b, sign) for (target, *_, sign), (a, b) in zip(factors, pairs, strict=True))
     rows, columns = summed[0].a, summed[0].b
     others = [side for side in sides.values() if not any(side.load in (one.a.load, one.b.load) for one in summed)]
-    tiling = Tiling(rows.axes, rows.tile, tiles[column], stages=type.stages, sums=len(summed), **own)
+    tiling = Tiling(rows.axes, rows.tile, tiles[column], stages=type.stages, sums=len(elements.sums), products=len(summed), **own)
     walk = dict[str, Any](loops[along].marks)
     guard, bounds = _guard(summed[0].target), tuple[Affine, ...]()
     if not any(side.load.where for side in sides.values()):
@@ -79,11 +79,9 @@ def _of_bytes(value: Value, sides: Mapping[Value, BoxedOperand], along: str, dty
     return evolve(side, packed=packed_rows(value, along, side.axis, dtype))
 
 
-def _factors(target: Contract | Reduce) -> tuple[Value, Value]:
-    """Of a sum of products."""
-    product = product_sum(target)
-    assert product is not None
-    return _read(product.a), _read(product.b)
+def _factors(target: Contract | Reduce) -> list[tuple[Value, Value, bool]]:
+    """Of each product of a sum, and whether it is subtracted."""
+    return [(_read(product.a), _read(product.b), negative) for product, negative in products_of_sum(target)]
 
 
 def _read(value: Value) -> Value:

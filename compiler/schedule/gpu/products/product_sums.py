@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import where_inside
-from compiler.analysis.recognise import ProductSum, only_product, product_sum
+from compiler.analysis.normal_forms import widens
+from compiler.analysis.recognise import ProductSum, only_product, product_sum, products_of_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
@@ -43,7 +44,9 @@ class SumOfLoads:
     packed: PackedRows | None = None
     """How elements of `a` are made of bytes."""
     others: tuple["SumOfLoads", ...] = ()
-    """Sums of the same rows, columns and terms that are computed with it."""
+    """Products of the same rows, columns and terms that are computed with it, for this sum or others."""
+    negative: bool = False
+    """Whether the product is subtracted from the sum."""
 
 
 def rounds(function: HirFunction) -> bool:
@@ -74,10 +77,46 @@ def with_signed_sums(function: HirFunction) -> HirFunction:
     return copy.finish()
 
 
+def with_products_apart(function: HirFunction) -> HirFunction:
+    """The field in which each product of a sum of several is a sum of its own; itself if there are none."""
+    several = {op: products for op in function.body.body if len(products := products_of_sum(op)) > 1}
+    if not several:
+        return function
+    copy = FieldCopy(function)
+    copy.axes()
+    copy.parameters()
+    for op in function.body.body:
+        if op not in several:
+            copy.copy(op)
+            continue
+        b, to = copy.body, dtype_of(op.results[0])
+        flags = ("contract",) if is_float(to) else ()
+        total: Value | None = None
+        for product, negative in sorted(several[op], key=lambda each: each[1]):
+            a, c = (_before_widening(operand) for operand in (product.a, product.b))
+            a, c = (a, c) if dtype_of(a) == dtype_of(c) else (product.a, product.b)
+            sum = b.emit(Contract(a=copy.values[a], b=copy.values[c], over=product.k, to=to, span=op.span)).result
+            if total is None:
+                total = b.op("neg", sum) if negative else sum
+            else:
+                total = b.op("sub" if negative else "add", total, sum, flags=flags)
+        assert total is not None
+        copy.put(op.results[0], total)
+    return copy.finish()
+
+
+def _before_widening(value: Value) -> Value:
+    match value.source:
+        case Cast(value=inner, to=to) if widens(dtype_of(inner), to):
+            return inner
+        case _:
+            return value
+
+
 def sums_of_loads(function: HirFunction) -> SumOfLoads | None:
-    """All sums of a field that has several, if each is of products of elements of two memories, with rows, columns and terms as the first
-    one's, which has the others."""
-    sums = [_sum_of(op) for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    """All products that sums of a field add up, if there are several, each of elements of two memories, with rows, columns and terms as the
+    first one's, which has the others."""
+    sums = [one for op in function.body.body if isinstance(op, Contract | Reduce | Scan) for one in _products_of(op)]
     known = [sum for sum in sums if sum is not None and sum.described.m and sum.described.n and not (sum.described.windows or sum.guard)]
     if len(sums) < 2 or len(known) < len(sums):
         return None
@@ -91,6 +130,23 @@ def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
     sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
     product = _sum_of(sums[0]) if len(sums) == 1 else None
     return product if product is not None and product.described.m and product.described.n else None
+
+
+def _products_of(target: Contract | Reduce | Scan) -> list[SumOfLoads | None]:
+    """Each product that a sum adds up, None for what isn't one."""
+    products = products_of_sum(target)
+    if len(products) < 2:
+        return [_sum_of(target)]
+    return [_signed(target, product, negative) for product, negative in products]
+
+
+def _signed(target: Contract | Reduce | Scan, product: ProductSum, negative: bool) -> SumOfLoads | None:
+    """One of several products of a sum. Matrix units subtract products of floats."""
+    to = dtype_of(target.results[0])
+    a, b = (_converted(operand, to) for operand in (product.a, product.b))
+    if a is None or b is None or not isinstance(target, Reduce) or not _alike(a, b) or (negative and not is_float(to)):
+        return None
+    return SumOfLoads(target, to, a, b, product, negative=negative)
 
 
 def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:

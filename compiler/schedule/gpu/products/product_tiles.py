@@ -40,7 +40,7 @@ class ProductTiles(Placing):
         plans += [*map(AxisPlan, product.outer), BlockPlan(product.sum, registers=product.depth)]
         super().__init__(field, Table(plans))
         self.product = product
-        self.sums = {one.target: one for one in product.summed}
+        self.sums = product.targets
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         marks: dict[str, Any] = {"axis": plan.axis, "place": plan.place}

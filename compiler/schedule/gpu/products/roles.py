@@ -137,8 +137,8 @@ class MultiplyingRole:
         block, product, group, placing = self.block, self.block.product, self.group, self.block.placing
         for group.block in range(product.tiling.blocks):
             inner = self.standing(region, b)
-            for number, one in enumerate(product.summed, group.block * len(product.summed)):
-                inner.made[one.target.results[0]] = complete[number]
+            for number, target in enumerate(product.targets, group.block * len(product.targets)):
+                inner.made[target.results[0]] = complete[number]
             if product.may_repair:
                 wrong = block.border.noted(group, complete[group.block], part.round, b)
             if (moving := moved_sums(placing, group)) is not None:
@@ -196,7 +196,8 @@ class MultiplyingRole:
                 for each, left in zip(products, left_factors, strict=True):
                     right = block.stages[each.pair.b].factor(stage, Affine(), each.term)
                     keep = later if each.is_first else always
-                    totals[each.number] = multiply(body, totals[each.number], left, right, product.columns, kind.depth, keep)
+                    total, signs = totals[each.number], (keep, each.pair.negative)
+                    totals[each.number] = multiply(body, total, left, right, product.columns, kind.depth, *signs)
                 body.emit(WarpgroupCommit())
                 if fetched is not None:
                     for each in following:
@@ -302,7 +303,7 @@ class MultiplyingRole:
         tile end theirs at different steps: while one adds, the tensor cores have the other's products. Stretches with a scale are its
         groups of terms."""
         product, done, steps = self.block.product, part.done, part.steps
-        own, sums = len(product.summed), len(product.pairs)
+        own, sums = len(product.targets), len(product.pairs)
         accumulators = product.accumulators
         early = self.group.number * (product.stretch // product.tiling.groups)
         if product.scale is not None:

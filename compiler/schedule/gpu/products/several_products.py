@@ -14,8 +14,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.products.product_sums import rounds
+from compiler.schedule.gpu.need import depending, needed, read_names
+from compiler.schedule.gpu.products.product_sums import rounds, with_products_apart
 
 WORTH = 1 << 24
 """Products of all sums together below which launches of their own take longer than they save."""
@@ -23,6 +23,8 @@ WIDE = 128
 """Columns of a product that a block has; where there are more, others compute again what all of them read."""
 REUSED = 16
 """Elements of a product that read what a row comes to, below which it is computed where it is read."""
+MANY = 1 << 20
+"""Terms of all elements that would sum a row again, below which further launches take longer, where no product has one of its own."""
 MOST_KEPT = 1 << 35
 """Bytes of workspaces between products and what joins rows; larger ones would leave too little memory for the program's own, and what
 several results read is computed again for each."""
@@ -31,6 +33,7 @@ several results read is computed again for each."""
 def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     """The parts of a field of at least two sums of products: one for each, and one for what is reduced between them, with their workspaces
     behind the parameters. None for other fields, and small ones."""
+    field = with_products_apart(field)
     products = products_of(field)
     if len(products) < 2 or any(isinstance(op, Scan) for op in field.body.body):
         return None
@@ -73,19 +76,33 @@ def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) ->
 
 def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
     """What rows come to by themselves, as the norm of a product's input, those along the same axes together, and the field that reads it
-    where it was; None for fields without sums of products, or where a row needs what a product comes to."""
+    where it was. None for fields whose blocks read what they sum of rows themselves: those without sums of products, or of columns too."""
+    reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
     products = products_of(field)
-    rows = [op for op in field.body.body if isinstance(op, Reduce | Contract) and op not in products]
-    if not (products and rows) or any(isinstance(op, Scan) for op in field.body.body):
+    rows: list[Contract | Reduce] = []
+    for op in reductions:
+        waits = {*needed(field, op.operand_values)}.intersection(reductions)
+        if not isinstance(op, Scan) and op not in products and waits <= {*rows} and _is_read_often(field, op, facts, not products):
+            rows.append(op)
+    if not rows or any(isinstance(op, Scan) for op in reductions):
         return None
-    results = [result for op in rows for result in op.results]
-    if any(op in products for op in needed(field, results)):
+    if not products and len({frozenset(union_axes(*op.results)) for op in reductions}) < 2:
         return None
-    fewest = min(_elements(product.result, facts) for product in products.values())
-    if any(REUSED * _elements(result, facts) > fewest for result in results):
-        return None
-    cutting = Cutting(field, results)
+    cutting = Cutting(field, [result for op in rows for result in op.results])
     return [*(cutting.part(f"rows{number}", group) for number, group in enumerate(_along_same_axes(field, rows))), cutting.stored()]
+
+
+def _is_read_often(field: HirFunction, op: Contract | Reduce, facts: Facts, by_blocks: bool) -> bool:
+    """Whether many elements read what a row comes to, beside those along the axes that it sums, which are with it in a block."""
+    names = depending(op.results, field.body.body)
+    read = [each for each in field.body.body if each is not op and names & read_names(each)]
+    over = {*op.over}
+    spaces = [{axis for axis, _ in union_axes(*(each.results or each.operand_values))} - over for each in read]
+    most = max((prod(facts.about(field.axes[axis]) for axis in space) for space in spaces), default=0)
+    if most < REUSED * max(_elements(result, facts) for result in op.results):
+        return False
+    terms = most * prod(facts.about(field.axes[axis]) for axis in over)
+    return not by_blocks or terms >= MANY
 
 
 def _along_same_axes(field: HirFunction, rows: Sequence[Contract | Reduce]) -> list[list[Contract | Reduce]]:

@@ -82,8 +82,8 @@ class Tiling:
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
     stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
-    `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they turn columns; `unpacks`:
-    whether they make rows of bytes."""
+    `products` that are added to these; `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they
+    turn columns; `unpacks`: whether they make rows of bytes."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -97,6 +97,7 @@ class Tiling:
     residents: int = 1
     cut: bool = False
     sums: int = 1
+    products: int = 1
     makes_low: bool = False
     turned: bool = False
     unpacks: bool = False
@@ -116,8 +117,10 @@ class Tiling:
         groups = f"{self.groups} warpgroup{'' if self.groups == 1 else 's'} of {self.blocks * ROWS} rows"
         groups += f" for each of {self.turns} tiles in turn" if self.turns > 1 else ""
         yield f"tiles of {rows} by {self.columns}, {groups}, {self.stages} stages of {SWIZZLED} bytes"
-        if self.sums > 1:
-            yield f"{self.sums} sums of a tile are computed together: what several of them multiply is copied once"
+        if self.products > 1:
+            sums = f"{self.sums} sums" if self.sums > 1 else "the sum"
+            of = f"all {self.products} products of " if self.products > self.sums else ""
+            yield f"{of}{sums} of a tile are computed together: what several of them multiply is copied once"
         if self.cluster > 1:
             yield f"{self.cluster} blocks of a cluster copy the columns' side for each other"
         if self.pieces > 1:
@@ -230,6 +233,8 @@ class ProductWork:
     """Bytes that stages and results on their way out may have."""
     sums: int = 1
     """That a tile has, all of the same rows, columns and terms."""
+    products: int = 1
+    """That are added to these sums."""
     operands: tuple[int, int] = (1, 1)
     """Of the rows and of the columns, that these sums multiply."""
     uneven: bool = False
@@ -311,7 +316,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(
             work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
-            sums=work.sums, makes_low=work.makes_low, turned=work.turned, unpacks=work.packed > 1,
+            sums=work.sums, products=work.products, makes_low=work.makes_low, turned=work.turned, unpacks=work.packed > 1,
         )  # fmt: skip
         if room(tiling, work) < (PREPARED_STAGES if work.makes_low else LEAST_STAGES if work.shared < SHARED_BYTES else 0):
             continue
@@ -350,16 +355,16 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     wide = aside // work.operands[1] if work.both_across and columns > work.across else columns
     aside *= work.loaded
     lines = down * across[0] + aside / tiling.cluster * across[1]
-    products = rows * wide * PRODUCTS * work.sums * (3 if work.twice else 1)
+    products = rows * wide * PRODUCTS * work.products * (3 if work.twice else 1)
     latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
-    products += (rows + columns) * work.sums * twice * ROW + (tiling.groups - 1) * MEET
+    products += (rows + columns) * work.products * twice * ROW + (tiling.groups - 1) * MEET
     products += rows * (work.fetched * FETCHED + (work.packed > 1) * UNPACKED) + columns * (work.makes_low * LOW + work.turned * TURNED)
     if work.scaled:
         half = products * work.scaled / 2
         products += max(0.0, SCALED + columns * SCALED_COLUMN - (half if tiling.groups > 1 else 0)) / work.scaled
     step = max(latency, tiling.residents * max(products, lines * LINE))
     if work.hot:
-        step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.sums)
+        step = max(step, (rows * columns * HOT + (rows + columns) * HOT_ROW) * work.products)
     every = prod(work.down) * work.operands[0], work.columns * work.operands[1] * work.loaded
     once = work.matrices * sum(every)
     above, beside = prod(map(ceildiv, work.down, tiling.rows)), ceildiv(work.columns, columns)
