@@ -18,6 +18,8 @@ from compiler.hir.types import is_float
 from compiler.source import Span
 from runtime.records import define, field
 
+NARROW_INTS = ("i8", "i16", "i32", "u8", "u16", "u32")
+
 
 @define(eq=False)
 class Cell:
@@ -34,8 +36,8 @@ class Cell:
 
 @define(eq=False)
 class Update:
-    """`members := members (+) elements`: several members for argmin's pair. `assumes`: members that must not start as NaN. `narrow`: the type
-    of the second member, where its elements are counted in i64."""
+    """`members := members (+) elements`: several members for argmin's pair. `assumes`: members that must not start as NaN. `narrow`: the
+    type of the second member, where its elements are counted in i64."""
 
     monoid: str
     members: tuple[Value, ...]
@@ -329,7 +331,7 @@ class _Closing:
     def wide_index(self, index: Value) -> tuple[Value, str | None]:
         """An index as i64, and the narrower type of ints that it was converted to: as well the last index alone may be converted."""
         match index.source:
-            case Cast(value=value, to=to) if not is_float(to) and to not in ("index", "i64", "u64", "i1") and affine_value(value) is not None:
+            case Cast(value=value, to=to) if to in NARROW_INTS and affine_value(value) is not None:
                 return self.made.emit(Cast(value=value, to="i64"))[0] if dtype_of(value) == "index" else value, to
             case _:
                 return index, None
