@@ -61,7 +61,7 @@ class Rebuild:
         form = affine_value(new) if new.type == INDEX else None
         if form is not None and form != Affine.of(old.name):
             self.names[old.name] = form
-        elif old.name != new.name:
+        elif old.name != new.name or old.name in self.names:
             self.names[old.name] = Affine.of(new.name)
 
     def form(self, form: Affine) -> Affine:

@@ -4,10 +4,14 @@ one role puts all tiles when the last is there. The other gets them where the fi
 with a `ring=` of their own wait apart from the turn's others; loops one behind the other may share it.
 
 Each role has the loops that stand around what it does. Nothing that a loop carries may go from the computing to the copying role, which
-would wait for it: then the copies could not run ahead."""
+would wait for it: then the copies could not run ahead.
+
+`puts_ahead`: the same slices as one role, for machines whose threads copy and compute by turns. N - 1 turns' entries are put before such a
+loop, and in each turn those of N - 1 turns later before the turn's own are got."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Convert
@@ -26,21 +30,33 @@ class Inseparable(Exception):
 
 
 def split_roles(function: HirFunction) -> HirFunction:
-    """The function in form R. Raises `Inseparable`."""
+    """The function in form R, of two roles. Raises `Inseparable`."""
     return _Splitting(function).run()
 
 
+def puts_ahead(function: HirFunction) -> HirFunction:
+    """The function in form R, of one role. Raises `Inseparable`."""
+    return _PuttingAhead(function).run()
+
+
 @define(eq=False)
-class _Splitting(Rebuild):
+class _Slicing(Rebuild):
+    """What both have: the rings, and what is needed to copy and to compute."""
+
     around: dict[Instruction | Value, For] = field(factory=dict, init=False)
     """The loop that an instruction, or a parameter of a region, stands in."""
     named: dict[str, Value] = field(factory=dict, init=False)
     staged: dict[For, dict[For | str, list[Convert]]] = field(factory=dict, init=False)
     """What each turn of a loop has in shared memory, by rings."""
     rings: dict[For | str, Value] = field(factory=dict, init=False)
-    copies: bool = field(default=True, init=False)
+    copying: set[Instruction] = field(factory=set, init=False)
+    computing: set[Instruction] = field(factory=set, init=False)
     kept: set[Instruction] = field(factory=set, init=False)
-    """What the role does that is being written."""
+    """What is being written."""
+
+    @property
+    def copies(self) -> bool:
+        return self.kept is self.copying
 
     def run(self) -> HirFunction:
         source = self.source
@@ -52,13 +68,16 @@ class _Splitting(Rebuild):
             self.rings[ring] = self.owner.body.emit(RingMake(type=type), ring if isinstance(ring, str) else "ring").result
         shared = [tile for rings in self.staged.values() for tiles in rings.values() for tile in tiles]
         written = [op for top in source.body.body for op in top.walk() if Effect.WRITE in op.effects]
-        values, names = dict(self.values), dict(self.names)
-        for name, kept in (COPY, self.needed(shared, True)), (COMPUTE, self.needed(written, False)):
-            self.copies, self.kept, self.values, self.names = name == COPY, kept, dict(values), dict(names)
-            role = RunRole(role=name)
-            self.region(source.body, self.owner.body.child(role.body))
-            self.owner.body.emit(role)
+        self.copying, self.computing = self.needed(shared, True), self.needed(written, False)
+        self.sliced(self.owner.body)
         return with_facts_of(source, self.owner.finish())
+
+    def sliced(self, b: Builder) -> None:
+        """All that the function does."""
+        raise NotImplementedError
+
+    def enter(self, op: For, into: Builder) -> None:
+        """What a turn of a loop with tiles in shared memory begins with where these are computed with."""
 
     def ring_types(self) -> dict[For | str, Ring]:
         """Of each ring: what waits in it, and how many of that."""
@@ -141,12 +160,65 @@ class _Splitting(Rebuild):
             body.parameters.append(self.owner.value(parameter.name, parameter.type))
             self.bind(parameter, body.parameters[-1])
         inner = into.child(body)
+        if op in self.staged and not self.copies:
+            self.enter(op, inner)
         self.region(op.body, inner, self.staged.get(op))
         carried = () if self.copies else tuple(self.values[value] for value in op.carried)
         if carried:
             last = op.body.body[-1]
             assert isinstance(last, Yield)
             inner.emit(Yield(values=tuple(self.values[value] for value in last.values)))
-        marks = tuple((name, value) for name, value in op.marks if name != "pipeline")
         low, high = self.form(op.low), self.form(op.high)
-        return into.emit(For(carried=carried, body=body, low=low, high=high, step=op.step, place=op.place, marks=marks)).results
+        return into.emit(For(carried=carried, body=body, low=low, high=high, step=op.step, place=op.place, marks=_kept_marks(op))).results
+
+
+class _Splitting(_Slicing):
+    def sliced(self, b: Builder) -> None:
+        values, names = dict(self.values), dict(self.names)
+        for name, kept in (COPY, self.copying), (COMPUTE, self.computing):
+            self.kept, self.values, self.names = kept, dict(values), dict(names)
+            role = RunRole(role=name)
+            self.region(self.source.body, b.child(role.body))
+            b.emit(role)
+
+
+class _PuttingAhead(_Slicing):
+    def sliced(self, b: Builder) -> None:
+        self.kept = self.copying | self.computing
+        self.region(self.source.body, b)
+
+    def loop(self, op: For, into: Builder) -> list[Value]:
+        if op not in self.staged or self.copies:
+            return super().loop(op, into)
+        around, low, high = self.kept, self.form(op.low), self.form(op.high)
+        first = into.op("min", into.index(low + _ahead(op)), into.index(high))
+        with into.loop(op.variable.name, low, first.name, op.step, (), op.place, **dict(_kept_marks(op))) as (before, loop):
+            self.copy_turn(op, loop.variable, before)
+        self.kept = self.computing
+        results = super().loop(op, into)
+        self.kept = around
+        return results
+
+    def enter(self, op: For, into: Builder) -> None:
+        variable = self.values[op.variable]
+        later = into.index(Affine.of(variable.name) + _ahead(op))
+        with into.when(into.op("lt", later, into.index(self.form(op.high)))) as more:
+            self.copy_turn(op, later, more)
+        self.bind(op.variable, variable)
+
+    def copy_turn(self, op: For, turn: Value, into: Builder) -> None:
+        around, self.kept = self.kept, self.copying
+        self.bind(op.variable, turn)
+        self.region(op.body, into, self.staged[op])
+        self.kept = around
+
+
+def _ahead(op: For) -> int:
+    """How far the turn is away whose tiles are put."""
+    stages = op.mark("pipeline")
+    assert isinstance(stages, int)
+    return (stages - 1) * op.step
+
+
+def _kept_marks(op: For) -> tuple[tuple[str, object], ...]:
+    return tuple((name, value) for name, value in op.marks if name != "pipeline")

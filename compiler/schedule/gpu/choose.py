@@ -12,7 +12,7 @@ from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
-from compiler.passes.split_roles import split_roles
+from compiler.passes.split_roles import puts_ahead, split_roles
 from compiler.schedule import running
 from compiler.schedule.gpu.attention.attention_tiles import AttentionTiles, rotated_products
 from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
@@ -49,8 +49,9 @@ from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_pro
 from compiler.schedule.gpu.products.candidates import candidates, left_open
 from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
+from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.packed_rows import packed_sum
-from compiler.schedule.gpu.products.product_roles import read_roles
+from compiler.schedule.gpu.products.product_roles import read_role, read_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.products.product_tiles import ProductTiles
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
@@ -67,7 +68,6 @@ from compiler.schedule.gpu.single_elements import without_single_elements, witho
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.turned_operands import turned_launches
-from compiler.schedule.gpu.windows import window_product
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
 from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
@@ -266,9 +266,8 @@ def _attention(field: HirFunction, facts: Facts) -> Launches | None:
     tiles = AttentionTiles(field, attention).run()
     rotated = rotated_products(tiles)
     roles = split_roles(rotated)
-    forms = ("tile", tiles), ("rotate", rotated), ("split-roles", roles)
-    launches = launches_of_blocks(AttentionLaunch(*attention_of_roles(roles, facts), WarpgroupBlock).run())
-    return evolve(launches, stages=tuple(evolve(launch, forms=forms) for launch in launches.launches))
+    placing = AttentionLaunch(*attention_of_roles(roles, facts), WarpgroupBlock)
+    return _of_forms(placing, {"tile": tiles, "rotate": rotated, "split-roles": roles})
 
 
 def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
@@ -403,20 +402,25 @@ def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
     tiles = ProductTiles(field, product).run()
     roles = split_roles(tiles)
-    launches = launches_of_blocks(BoxedProductLaunch(*read_roles(roles, product.processors)).run())
-    stages = tuple(evolve(launch, forms=(("tile", tiles), ("split-roles", roles))) for launch in launches.launches)
-    return evolve(launches, stages=stages, words=words, heeded=frozenset({*tiled, ROLES}))
+    placing = BoxedProductLaunch(*read_roles(roles, product.processors))
+    return evolve(_of_forms(placing, {"tile": tiles, "split-roles": roles}), words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
-    window = window_product(field)
-    field = field if window is None else window.field
     fragments = warp_product(field, facts)
     if fragments is None:
         return None
-    placing = WarpProductLaunch(field, fragments, window)
+    tiles = ProductTiles(field, fragments).run()
+    role = puts_ahead(tiles)
+    placing = WarpProductLaunch(*read_role(role, facts.machine))
     tiled = frozenset(("tile", axis) for axis in (*fragments.own, fragments.sum))
-    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons, heeded=tiled)
+    return evolve(_of_forms(placing, {"tile": tiles, "split-roles": role}), words=placing.table.reasons, heeded=tiled)
+
+
+def _of_forms(placing: MatrixBlocks, forms: Mapping[str, HirFunction]) -> Launches:
+    """The launch that was made of these forms, by passes of these names."""
+    launches = launches_of_blocks(placing.run())
+    return evolve(launches, stages=tuple(evolve(launch, forms=(*forms.items(),)) for launch in launches.launches))
 
 
 def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:

@@ -12,20 +12,20 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
+from compiler.machines.gpu import GpuMachine
 from compiler.passes.whole_axes import elements_of
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, MultipliedSum
 from compiler.schedule.gpu.products.packed_rows import packed_rows
 from compiler.schedule.gpu.products.product_sums import unguarded
-from compiler.schedule.gpu.products.tiling import Tiling
+from compiler.schedule.gpu.products.tiling import MARKED, Tiling
+from compiler.schedule.gpu.products.warp_product import WarpProduct, WarpTiling, product_of_tiles
 from compiler.schedule.gpu.scaled_sums import narrow_sum
 from compiler.schedule.gpu.taking_part import restricting, uneven_bounds
 from runtime.records import evolve
 
 UNKNOWN = Affine((), -1)
 """A guard of which no form is known: it may leave out any term."""
-MARKED = ("groups", "blocks", "cluster", "pieces", "turns", "residents", "cut", "makes_low", "turned", "unpacks")
-"""What of a tiling is neither a loop nor a ring: marks of the outermost loop."""
 
 
 def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedProduct]:
@@ -62,6 +62,18 @@ def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedP
     stretch = walk.get("stretch", 0)
     product = BoxedProduct(summed, along, tuple(outer), tiling, processors, low, stretch, guard=guard, bounds=bounds, scale=scale)
     return field, evolve(product, has_zeros=walk.get("zeros", False))
+
+
+def read_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction, WarpProduct]:
+    """The field of what each element of the results is, and the product of its blocks on warps, whose threads copy and multiply."""
+    elements = elements_of(role)
+    *_, rows, columns = (axis for axis, loop in elements.loops.items() if loop.place != "time")
+    *_, along = elements.loops
+    marks = dict[str, Any](next(iter(elements.loops.values())).marks)
+    own, terms = (role.axes[rows].constant, role.axes[columns].constant), role.axes[along].constant
+    ((_, ring),) = elements.rings.items()
+    shape = WarpTiling(*own, terms, marks["down"], marks["across"], ring.stages)
+    return elements.field, product_of_tiles(elements.field, machine, elements.counted.get(rows, (rows,)), columns, along, shape)
 
 
 def _operand(value: Value, along: str, tiles: Mapping[str, int], turned: tuple[str, ...]) -> BoxedOperand:

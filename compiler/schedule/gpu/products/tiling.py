@@ -76,6 +76,10 @@ LEFT, HANDED_OVER, HELD = 2300, 0.04, 2600
 where threads have sums three times, which they can't hold beside what that takes."""
 
 
+MARKED = ("groups", "blocks", "cluster", "pieces", "turns", "residents", "cut", "makes_low", "turned", "unpacks")
+"""What of a tiling the outermost loop is marked with."""
+
+
 @frozen
 class Tiling:
     """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
@@ -101,6 +105,12 @@ class Tiling:
     makes_low: bool = False
     turned: bool = False
     unpacks: bool = False
+
+    @property
+    def marks(self) -> dict[str, object]:
+        """What is neither a loop over tiles nor a ring."""
+        plain = Tiling(self.axes, self.rows, self.columns, groups=0, blocks=0, stages=0)
+        return {name: value for name in MARKED if (value := getattr(self, name)) != getattr(plain, name)}
 
     @property
     def warpgroups(self) -> int:

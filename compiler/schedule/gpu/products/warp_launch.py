@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
+from compiler.hir.core import Reduce
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
@@ -73,7 +74,7 @@ class Stages:
 
     def shared_out(self, thread: Affine, b: Builder) -> list[tuple[Affine, Affine, Value]]:
         """This thread's pieces of a tile: where each begins, across lines and along them, and its place in a stage."""
-        threads, each = self.product.shape.threads, self.operand.unit // self.operand.size
+        threads, each = self.product.threads, self.operand.unit // self.operand.size
         across = self.wide // each
         pieces = []
         for number in range(-(-self.lines * across // threads)):
@@ -241,10 +242,9 @@ class Stages:
 
     def matrices(self, first: Affine, lane: Affine, b: Builder) -> list[Affine]:
         """Where the lane's row of four matrices begins in a stage: by part of the depth, or, across, by 16 rows (or columns)."""
-        shape = self.product.shape
         if self.operand.across:
             return self.tile.matrices_across(b, lane, (Affine(), first), self.is_a, range(0, self.part, 16))
-        return self.tile.matrices(b, lane, first, self.is_a, range(0, shape.depth, shape.step))
+        return self.tile.matrices(b, lane, first, self.is_a, range(0, self.product.depth, self.product.step))
 
     def element(self, first: Affine, lane: Affine, b: Builder) -> Affine:
         """Where the lane's first element lies in a stage."""
@@ -254,13 +254,12 @@ class Stages:
 
     def fragments(self, b: Builder, stage: Affine, part: int) -> list[Value]:
         """The warp's registers of a part of the depth."""
-        shape = self.product.shape
         if not self.by_matrix:
             return [self.element_at(b, stage, self.places[0] + offset) for offset in self.offsets(part)]
         fragments: list[Value] = []
         for block in range(self.part // 16):
             across = self.operand.across
-            position, below = (self.places[block], part * shape.step) if across else (self.places[part], block * 16)
+            position, below = (self.places[block], part * self.product.step) if across else (self.places[part], block * 16)
             fragments += self.tile.read(b, stage, position, below, across)
         return fragments
 
@@ -271,14 +270,14 @@ class Stages:
 
     def offsets(self, part: int) -> list[int]:
         """From the lane's first element to those of its registers, in the order of `warp_mma`."""
-        shape, map = self.product.shape, self.map
+        map = self.map
         rows, depth = map.shape
         offsets = []
         for block in range(self.part // rows):
-            for deep in range(0, shape.step, depth):
+            for deep in range(0, self.product.step, depth):
                 for register in range(map.count):
                     down, further = map.position(0, map.of_register(register))
-                    own, term = block * rows + down, part * shape.step + deep + further
+                    own, term = block * rows + down, part * self.product.step + deep + further
                     offsets.append(term * self.line + own if self.operand.across else own * self.line + term)
         return offsets
 
@@ -310,13 +309,13 @@ BAND = 16
 
 
 class WarpProductLaunch(MatrixBlocks):
-    def __init__(self, field: HirFunction, product: WarpProduct, window: WindowProduct | None = None) -> None:
+    def __init__(self, field: HirFunction, product: WarpProduct) -> None:
         shape = product.shape
         words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
             words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
-        super().__init__(field, product.own, product.walked, shape.threads, words)
-        self.product, self.window = product, window
+        super().__init__(field, product.own, product.walked, product.threads, words)
+        self.product = product
         self.first_row = Affine()
         """Of the block's tile, counted through all axes of the rows."""
 
@@ -371,12 +370,12 @@ class WarpProductLaunch(MatrixBlocks):
             b.emit(AsyncCommit())
             places = counted_on(b, places, counts)
         self.wait(b)
-        part = rows, columns, shape.step
+        part = rows, columns, product.step
         extents = product.kind.sums_of(part, ("column", "half", "row", SIMD)).axes
         names = {name: self.out.axis(name, extent.value or 1) for name, extent in extents}
         type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents))
         zero = b.const(0 if type.dtype == "i32" else 0.0, type)
-        early, late = sides[: shape.ahead], sides[shape.ahead :]
+        early, late = sides[: product.ahead], sides[product.ahead :]
         held = self.registers(b, early, Affine(), 0)
         # along one axis the place of the copies is known from the step
         places = places if product.outer else []
@@ -384,7 +383,7 @@ class WarpProductLaunch(MatrixBlocks):
             total, *rest = loop.carried
             places, held = rest[: len(places)], rest[len(places) :]
             step = Affine.of(loop.variable.name)
-            parts = shape.depth // shape.step
+            parts = shape.depth // product.step
             for deep in range(parts):
                 last = deep == parts - 1
                 now = self.registers(body, late, _turn(body, step, shape.stages), deep)
@@ -410,8 +409,8 @@ class WarpProductLaunch(MatrixBlocks):
         inner = self.standing(region, b, row, column)
         inner.made[product.target.results[0]] = loop.results[0]
         self.produce(group, inner, {})
-        if self.window is not None:
-            added_again(self, self.window, group, inner, element)
+        if product.guard and isinstance(product.target, Reduce):
+            added_again(self, WindowProduct(self.field, product.target, product.target), group, inner, element)
 
     def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
         """The body at a row and a column of the results."""

@@ -1,25 +1,26 @@
 """What the tensor cores of any target multiply from registers: a field that is one sum of products of two loads. Each side of the product
 has an axis that tiles lie along, the sum has one; other axes are places of the grid, or walked element by element. How operands are
-copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone."""
+copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone: what
+is chosen is a tile."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from math import prod
 
-from compiler.analysis.recognise import only_product
+from compiler.analysis.recognise import ProductSum, only_product
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
-from compiler.hir.core import Contract, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WarpKind
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
-from compiler.machines.gpu import Feature
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import divides
-from compiler.schedule.gpu.products.product_sums import rounds, unguarded
+from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
@@ -84,23 +85,14 @@ class WarpOperand:
 
 @frozen(eq=False)
 class WarpTiling:
-    """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and of a product."""
+    """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and how many stages."""
 
     rows: int
     columns: int
+    depth: int
     down: int
     across: int
-    depth: int
-    step: int
     stages: int
-    ahead: int
-    """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
-    lanes: int
-    """Of a warp."""
-
-    @property
-    def threads(self) -> int:
-        return self.lanes * self.down * self.across
 
     @property
     def part(self) -> tuple[int, int]:
@@ -110,15 +102,17 @@ class WarpTiling:
 
 @frozen(eq=False)
 class WarpProduct:
-    """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element."""
+    """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element; `guard`: outside of
+    it products count nothing, whatever the factors are."""
 
-    target: Contract
+    target: Contract | Reduce
     unit: str
     kind: WarpKind
     a: WarpOperand
     b: WarpOperand
     outer: tuple[str, ...]
     shape: WarpTiling
+    guard: tuple[Affine, ...]
 
     @property
     def dtype(self) -> str:
@@ -138,37 +132,65 @@ class WarpProduct:
         """Axes of the sum."""
         return (*self.outer, self.sum)
 
+    @property
+    def threads(self) -> int:
+        return self.kind.lanes * self.shape.down * self.shape.across
+
+    @property
+    def step(self) -> int:
+        """Terms of a product."""
+        return _steps(self.kind, self.a, self.b)[0]
+
+    @property
+    def ahead(self) -> int:
+        """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
+        return _steps(self.kind, self.a, self.b)[1]
+
+    # ---- in tiles ----
+
+    @property
+    def targets(self) -> Sequence[Contract | Reduce]:
+        return (self.target,)
+
+    @property
+    def loads(self) -> Sequence[Load]:
+        return self.a.load, self.b.load
+
+    @property
+    def tiles(self) -> Mapping[tuple[str, ...], int]:
+        return {self.a.axes: self.shape.rows, self.b.axes: self.shape.columns}
+
+    @property
+    def depth(self) -> int:
+        return self.shape.depth
+
+    @property
+    def marks(self) -> dict[str, object]:
+        return {"down": self.shape.down, "across": self.shape.across}
+
+    @property
+    def marks_of_sum(self) -> dict[str, object]:
+        return {"pipeline": self.shape.stages}
+
 
 def warp_product(function: HirFunction, facts: Facts) -> WarpProduct | None:
     """The field as a product for tensor cores; None where they don't take it: more than one sum, operands that are computed, types, little
     to do."""
     if function.kernel_info is not None and function.kernel_info.tensor_cores is False:
         return None
-    described = only_product(function)
-    if described is None or not (described.m and described.n):
+    factors = _factors(function, facts.machine)
+    if factors is None:
         return None
-    target = described.op
-    if not isinstance(target, Contract) or target.accumulator is not None:
-        return None
-    dtype = dtype_of(target.a)
-    unit, kind = facts.machine.unit(Issue.REGISTERS), facts.machine.warp_kind(dtype)
-    if unit is None or kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or (kind.cut and not rounds(function)):
-        return None
-    loads = [_load_of(function, operand) for operand in (target.a, target.b)]
-    if None in loads:
-        return None
-    readable = [one for one in loads if one is not None]
-    varying = [{axis for form in load.index for axis in form.names} for load, _ in readable]
+    described, loads = factors.described, factors.loads
+    varying = [{axis for form in load.index for axis in form.names} for load in loads]
     own = [[axis for axis in (*described.m, *described.n) if axis in names] for names in varying]
-    along = _longest(function, facts, described.k, [load for load, _ in readable])
-    sides = [
-        _operand(function, facts, kind, load, guards, _longest(function, facts, axes, [load]), along)
-        for (load, guards), axes in zip(readable, own, strict=True)
-    ]
-    if any(side is None for side in sides):
+    along = _longest(function, facts, described.k, loads)
+    sides = factors.sides(function, [(_longest(function, facts, axes, [load]),) for axes, load in zip(own, loads, strict=True)], along)
+    if len(sides) < len(loads):
         return None
-    one, other = (side for side in sides if side is not None)
-    a, b = (one, other) if _is_rows(function, one, other) else (other, one)
+    a, b = one, other = sides
+    if not _is_rows(function, one, other):
+        a, b = other, one
     if not a.across:
         a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
     about = [prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (a, b)]
@@ -179,21 +201,69 @@ def warp_product(function: HirFunction, facts: Facts) -> WarpProduct | None:
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
     wished = tile_of(function)
     sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
-    shape = _shape(facts, kind, a, b, about, others, terms, sizes)
-    outer = tuple(axis for axis in described.k if axis != along)
-    return WarpProduct(target, unit.name, kind, a, b, outer, shape) if shape is not None else None
+    shape = _shape(facts, factors.kind, a, b, about, others, terms, sizes)
+    return None if shape is None else factors.product(a, b, shape)
 
 
-def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, ...]] | None:
-    """The load that an operand is where conditions hold, without which it is 0, and these."""
-    value, guards = unguarded(operand)
-    load = value.source
-    if not isinstance(load, Load) or load.pad is not None or load.mem.source is not None:
+def product_of_tiles(
+    function: HirFunction, machine: GpuMachine, rows: tuple[str, ...], columns: str, along: str, shape: WarpTiling
+) -> WarpProduct:
+    """The product of a field whose tiles are known, along these axes of rows and of columns, and this one of the sum."""
+    factors = _factors(function, machine)
+    assert factors is not None
+    own = [(columns,) if any(columns in form.names for form in load.index) else rows for load in factors.loads]
+    a, b = sorted(factors.sides(function, own, along), key=lambda side: side.axes != rows)
+    return factors.product(a, b, shape)
+
+
+@frozen(eq=False)
+class _Factors:
+    """The sum of a field, the two loads that it multiplies, with what must hold for each to count, and the machine that does."""
+
+    described: ProductSum
+    loads: Sequence[Load]
+    guards: Sequence[tuple[Value, ...]]
+    machine: GpuMachine
+    unit: str
+    kind: WarpKind
+    guard: tuple[Affine, ...]
+
+    def sides(self, function: HirFunction, own: Sequence[tuple[str, ...]], along: str) -> list[WarpOperand]:
+        """The operands, with tiles along these axes of theirs; only those that can be copied so."""
+        given = zip(self.loads, self.guards, own, strict=True)
+        sides = [_operand(function, self.machine, self.kind, load, guards, axes, along) for load, guards, axes in given]
+        return [side for side in sides if side is not None]
+
+    def product(self, a: WarpOperand, b: WarpOperand, shape: WarpTiling) -> WarpProduct:
+        target, outer = self.described.op, tuple(axis for axis in self.described.k if axis != a.sum)
+        assert isinstance(target, Contract | Reduce)
+        return WarpProduct(target, self.unit, self.kind, a, b, outer, shape, self.guard)
+
+
+def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
+    """The one sum of a field, if it is of products of what is loaded from parameters where conditions hold, else of 0, and the machine
+    multiplies that."""
+    guarded, described = sum_of_loads(function), only_product(function)
+    if described is None or not (described.m and described.n):
+        return None
+    if guarded is not None and isinstance(guarded.target, Reduce):
+        operands, guard = (guarded.a.result, guarded.b.result), guarded.guard
+    elif isinstance(described.op, Contract) and described.op.accumulator is None:
+        operands, guard = (described.op.a, described.op.b), ()
+    else:
+        return None
+    (a, of_a), (b, of_b) = (unguarded(operand) for operand in operands)
+    unit, kind = machine.unit(Issue.REGISTERS), machine.warp_kind(dtype_of(a))
+    if unit is None or kind is None or dtype_of(a) != dtype_of(b) or kind.sums != dtype_of(described.op.results[0]):
+        return None
+    if not (isinstance(load := a.source, Load) and isinstance(other := b.source, Load)) or (kind.cut and not rounds(function)):
         return None
     known = {*function.axes, *(parameter.name for parameter in function.parameters)}
-    if any(name not in known for form in load.index for name in form.names):
-        return None
-    return load, tuple(guards if load.where is None else [*guards, load.where])
+    for each in load, other:
+        if each.pad is not None or each.mem.source is not None or any(name not in known for form in each.index for name in form.names):
+            return None
+    guards = [tuple(of if each.where is None else [*of, each.where]) for each, of in ((load, of_a), (other, of_b))]
+    return _Factors(described, (load, other), guards, machine, unit.name, kind, guard)
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
@@ -206,21 +276,21 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
 
 
 def _operand(
-    function: HirFunction, facts: Facts, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: str, along: str
+    function: HirFunction, machine: GpuMachine, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: tuple[str, ...], along: str
 ) -> WarpOperand | None:
     mem = mem_of(load.mem)
-    across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
+    across = len(own) == 1 and steps_by_one(mem, load.index, own[0]) and not steps_by_one(mem, load.index, along)
     if across and bytes_of(mem.dtype) < (2 if kind.by_matrix else 4):
         return None
-    fast = own if across else along
+    fast = own[0] if across else along
     size = bytes_of(mem.dtype)
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
     unit = _unit(function, load, fast) if together else size
-    if unit >= LEAST_COPY and facts.machine.has(Feature.ASYNC_COPIES):
-        return WarpOperand(load, guards, (own,), along, across, unit, CopyMethod.BESIDE)
+    if unit >= LEAST_COPY and machine.has(Feature.ASYNC_COPIES):
+        return WarpOperand(load, guards, own, along, across, unit, CopyMethod.BESIDE)
     if together:
-        return WarpOperand(load, guards, (own,), along, across, WIDEST, CopyMethod.WORDS)
-    return WarpOperand(load, guards, (own,), along, across, size, CopyMethod.ELEMENTS)
+        return WarpOperand(load, guards, own, along, across, WIDEST, CopyMethod.WORDS)
+    return WarpOperand(load, guards, own, along, across, size, CopyMethod.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -265,12 +335,11 @@ def _shape(
     """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
     and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
     program says. Raises `Impossible`."""
-    size = a.size
+    size, step = a.size, _steps(kind, a, b)[0]
     shared = facts.machine.stage_shared
     methods = {a.way, b.way}
     line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
-    step, ahead = (kind.depths[0], 2) if len(kind.depths) == 1 else _doubles(a, b)
     most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
 
     most = min(most, SHORT_TILE) if summed <= depth else most
@@ -296,12 +365,14 @@ def _shape(
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return WarpTiling(rows, columns, down, across, depth, step, stages(rows, columns), ahead, kind.lanes)
+    return WarpTiling(rows, columns, depth, down, across, stages(rows, columns))
 
 
-def _doubles(a: WarpOperand, b: WarpOperand) -> tuple[int, int]:
-    """Terms of a product of f64, and operands whose fragments are read ahead. Sums and fragments take most registers; each piece of an
+def _steps(kind: WarpKind, a: WarpOperand, b: WarpOperand) -> tuple[int, int]:
+    """Terms of a product, and operands whose fragments are read ahead. Sums of f64 and fragments take most registers; each piece of an
     operand that lies along the sum, and each narrow one, takes some for its address."""
+    if len(kind.depths) == 1:
+        return kind.depths[0], 2
     if min(a.unit, b.unit) < WIDEST:
         return (8, 1) if a.across != b.across else (4, 2)
     return 8, 2 if a.across or b.across else 1
