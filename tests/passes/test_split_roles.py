@@ -9,7 +9,7 @@ from compiler.hir.module import Form
 from compiler.hir.parse import parse_function
 from compiler.hir.ring import RingMake, RunRole
 from compiler.hir.verify import verify
-from compiler.passes.split_roles import Inseparable, split_roles
+from compiler.passes.split_roles import Inseparable, puts_ahead, split_roles
 
 TWO_LOOPS = """func @f(%x: mem<6x4xf64>, %y: mem<6x4xf64>, %p: mem<6xindex>, %out: mem<4xf64>) form=B axes=[j:4] {
   %z = const 0.0 : tile<j:4, f64>
@@ -24,7 +24,8 @@ TWO_LOOPS = """func @f(%x: mem<6x4xf64>, %y: mem<6x4xf64>, %p: mem<6xindex>, %ou
 
 
 def test_each_loop_has_a_ring_of_what_it_reads() -> None:
-    """Whose stages it says; places that are read from memory are for who copies. A loop may begin with what another came to."""
+    """In two roles, or in one that puts ahead. The loop says how many stages; places that are read from memory are for who copies. A loop may
+    begin with what another came to."""
     tiles = parse_function(TWO_LOOPS)
     roles = split_roles(tiles)
     verify(roles)
@@ -37,7 +38,10 @@ def test_each_loop_has_a_ring_of_what_it_reads() -> None:
     assert not any(getattr(op, "carried", ()) for op in copying.walk())
     random = np.random.default_rng(2)
     x, y, p = random.normal(size=(6, 4)), random.normal(size=(6, 4)), random.permutation(6)
-    for function in tiles, roles:
+    ahead = puts_ahead(tiles)
+    verify(ahead)
+    assert not any(isinstance(op, RunRole) for op in ahead.body.body)
+    for function in tiles, roles, ahead:
         out = np.zeros(4)
         interpret(function, [x, y, p, out])
         np.testing.assert_allclose(out, x[p].sum(0) + (y[::2] * y[1::2]).sum(0), rtol=1e-14)
