@@ -1,7 +1,7 @@
 """Values of a field under construction: made once each, folded where that is exact, and rebuilt with axes or values replaced.
 `lift` decides what to make; here is only how."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import copysign
 
 from compiler.analysis.accesses import affine_value, conjuncts, constraints_of
@@ -19,6 +19,14 @@ from compiler.source import Span
 from runtime.records import define, field
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+
+
+UNKNOWN = 1 << 10
+"""Elements of an axis whose extent is known at a launch only."""
+
+
+def about_unknown(extent: Affine) -> int:
+    return extent.evaluate(lambda name: UNKNOWN)
 
 
 class Refused(Exception):
@@ -41,6 +49,8 @@ class FieldValues:
     """Forms of sizes that are taken to be at least 0."""
     strict: bool = False
     """Whether floats are to be what the loops give, to the bit."""
+    about: Callable[[Affine], int] = about_unknown
+    """About how large an extent is."""
     _loads: dict[tuple[object, ...], Value] = field(factory=dict)
 
     @staticmethod

@@ -4,11 +4,11 @@ values with an axis of their own each is a contraction. Also drops what no store
 What a rule does to rounding is said beside it: the interpretation of the result equals that of the nest up to the reassociation
 that the reduction's flags permit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from compiler.analysis.accesses import reorders
 from compiler.analysis.field_values import FieldValues, Refused
-from compiler.analysis.sums_of_terms import is_of_terms, sum_by_factors, sum_by_terms
+from compiler.analysis.sums_of_terms import FREE_ORDER, Sum, is_of_terms, sum_by_factors, sum_by_terms, sum_in_better_order
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, dtype_of, union_axes
@@ -31,6 +31,17 @@ def with_sums_of_terms(function: HirFunction) -> HirFunction:
     several = any(is_of_factors(op) if isinstance(op, Contract) else isinstance(op, Reduce) and is_of_terms(op.values[0]) for op in ops)
     rebuild = _Rebuild(function, ops, by_terms=True)
     return made if several and (made := rebuild.run()) and rebuild.changed else function
+
+
+def with_better_orders(function: HirFunction, about: Callable[[Affine], int]) -> HirFunction:
+    """The field whose products of several factors are multiplied in the order that takes the fewest operations where extents are about as
+    large as this."""
+    if not any(isinstance(op, Contract | Reduce) and FREE_ORDER in op.flags for op in function.body.body):
+        return function
+    rebuild = _Rebuild(function, function.body.body, about=about)
+    made = rebuild.run()
+    made.stands_for(function)
+    return made if rebuild.changed else function
 
 
 def is_of_factors(op: Contract) -> bool:
@@ -71,6 +82,8 @@ class _Rebuild:
     values: dict[Value, Value] = field(factory=dict)
     names: dict[str, Affine] = field(factory=dict)
     by_terms: bool = False
+    about: Callable[[Affine], int] | None = None
+    """About how large extents are, where orders of factors that were chosen before are chosen anew."""
     changed: bool = False
     continued: frozenset[Instruction] = field(init=False)
     """Sums that nobody reads but a sum of them: both are one, and what leaves it is known there."""
@@ -78,6 +91,7 @@ class _Rebuild:
     def run(self) -> HirFunction:
         self.continued = _continued(self.live)
         self.made = FieldValues.begin(self.source.name, frozenset())
+        self.made.about = self.about or self.made.about
         for parameter in self.source.parameters:
             new = self.made.owner.parameter(parameter.name, parameter.type)
             self.values[parameter] = new
@@ -107,7 +121,9 @@ class _Rebuild:
         if not op.results:
             self.made.owner.body.emit(new)
             return
-        if op in self.continued and isinstance(new, Reduce):
+        if self.about is not None:
+            results = self.in_better_order(new) or self.made.emit(new, op.results[0].name)
+        elif op in self.continued and isinstance(new, Reduce):
             results = self.made.reduce(new.monoid, new.values, new.over, new.flags)
         elif isinstance(new, Contract) and self.by_terms and is_of_factors(new):
             a, b = (_widened(self.made, side, new.to) for side in (new.a, new.b))
@@ -128,15 +144,29 @@ class _Rebuild:
         if not (self.by_terms and op.monoid == "add" and reorders("add", dtype_of(op.values[0]), op.flags)):
             return []
 
-        def sum(value: Value, over: Sequence[str]) -> Value:
+        def sum(value: Value, over: Sequence[str], is_part: bool) -> Value:
             result = sum_by_terms(self.made, value, over, sum) or sum_by_factors(self.made, value, over, sum, pair)
             self.changed |= result is not None
-            return result or pair(value, over)
+            return result or pair(value, over, is_part)
 
-        def pair(value: Value, over: Sequence[str]) -> Value:
-            return reduction(self.made, "add", [value], over, op.flags)[0]
+        pair = self.pair(op.flags)
+        return [sum(op.values[0], op.over, False)]
 
-        return [sum(op.values[0], op.over)]
+    def in_better_order(self, op: Instruction) -> list[Value]:
+        """Nothing where it is in the best one, or only part of a product."""
+        if not isinstance(op, Contract | Reduce) or FREE_ORDER in op.flags or (isinstance(op, Reduce) and op.monoid != "add"):
+            return []
+        result = sum_in_better_order(self.made, op, self.pair(op.flags))
+        self.changed |= result is not None
+        return [] if result is None else [result]
+
+    def pair(self, flags: Sequence[str]) -> Sum:
+        """Makes sums in normal form; the order of what is part of a product stays free."""
+
+        def made(value: Value, over: Sequence[str], is_part: bool) -> Value:
+            return reduction(self.made, "add", [value], over, (*flags, FREE_ORDER) if is_part else flags)[0]
+
+        return made
 
 
 def _continued(ops: Sequence[Instruction]) -> frozenset[Instruction]:
@@ -251,7 +281,7 @@ def _contraction(field: FieldValues, op: Binary, over: Sequence[str], flags: Seq
     a, b = _narrowed(x), _narrowed(y)
     if dtype_of(a) != dtype_of(b):
         a, b = x, y
-    kept_flags = tuple(flag for flag in ("reassoc", "contract") if flag in flags or flag == "contract")
+    kept_flags = tuple(flag for flag in ("reassoc", "contract", FREE_ORDER) if flag in flags or flag == "contract")
     return field.emit(Contract(a=a, b=b, over=tuple(over), to=to, flags=kept_flags))[0]
 
 

@@ -7,23 +7,24 @@ Terms that vary with fewer axes than others are summed by themselves; factors th
 factors or more are multiplied two at a time, in the order that takes the fewest operations. All of it is reassociation, which the sum must
 permit; of ints it is exact."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from math import prod
 
 from compiler.analysis.field_values import FieldValues
-from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.types import bytes_of, is_float
 from runtime.records import frozen
 
 Axes = frozenset[str]
-Sum = Callable[[Value, Sequence[str]], Value]
-"""Makes the sum of a value over axes, in normal form."""
+Sum = Callable[[Value, Sequence[str], bool], Value]
+"""Makes the sum of a value over axes, in normal form; whether it is one of some factors of a product."""
 
-UNKNOWN = 1 << 10
-"""Elements of an axis whose extent is known at a launch only."""
+FREE_ORDER = "factors"
+"""The flag of a sum of some factors of a product, whose order is free."""
+BETTER = 0.8
+"""Of the operations of an order, those of another one that is worth taking instead."""
 MOST = 6
 """Factors whose orders are all tried."""
 NARROW = 4
@@ -99,10 +100,10 @@ def sum_by_terms(field: FieldValues, value: Value, over: Sequence[str], sum: Sum
     plain = [term for term, order in largest.items() if len(_varying(term, over)) == len(term.factors) and not order.saves(field, whole)]
     if len(plain) == len(terms):
         return None
-    parts = [(term.negative, sum(term.value, over)) for term in terms if term not in plain]
+    parts = [(term.negative, sum(term.value, over, False)) for term in terms if term not in plain]
     if plain:
         together, negative = _added(field, [(term.negative, term.value) for term in plain])
-        parts.insert(0, (negative, sum(together, over)))
+        parts.insert(0, (negative, sum(together, over, False)))
     total, negative = _added(field, parts)
     return field.emit(Unary(operator="neg", value=total))[0] if negative else total
 
@@ -121,10 +122,10 @@ def _varying(term: Term, over: Sequence[str]) -> list[Value]:
     return [factor for factor in term.factors if not axes_of(factor).isdisjoint(over)]
 
 
-def _contracts(extents: Mapping[str, Affine], left: Axes, right: Axes, over: Sequence[str]) -> bool:
+def _contracts(field: FieldValues, left: Axes, right: Axes, over: Sequence[str]) -> bool:
     """Whether the sum of products of two values is a product of matrices that is worth computing by itself."""
     sides = (frozenset(over), left - right, right - left)
-    return left & right >= sides[0] and all(side and _elements(extents, side) >= LEAST for side in sides)
+    return left & right >= sides[0] and all(side and _elements(field, side) >= LEAST for side in sides)
 
 
 def sum_by_factors(field: FieldValues, value: Value, over: Sequence[str], sum: Sum, pair: Sum) -> Value | None:
@@ -139,8 +140,33 @@ def sum_by_factors(field: FieldValues, value: Value, over: Sequence[str], sum: S
     worth = order.is_worth_taking(field, axes_of(*varying))
     if not varying or not (outside or worth):
         return None
-    inner = order.made(field, varying, pair) if worth else sum(_product(field, varying), over)
+    inner = order.made(field, varying, pair) if worth else sum(_product(field, varying), over, False)
     return _product(field, [*outside, inner])
+
+
+def sum_in_better_order(field: FieldValues, op: Contract | Reduce, pair: Sum) -> Value | None:
+    """The sum of a product of several factors, some of which are summed by themselves in an order that is free, where another order takes
+    fewer operations for extents of which more is known; None where it doesn't."""
+    over, taken = list[str](), 0
+
+    def factors(op: Contract | Reduce) -> Iterator[Value]:
+        nonlocal taken
+        over.extend(op.over)
+        sides = [op.a, op.b] if isinstance(op, Contract) else [*factors_of(op.values[0])]
+        taken += _elements(field, axes_of(*sides))
+        for side in sides:
+            for value in factors_of(side):
+                if isinstance(value.source, Contract | Reduce) and FREE_ORDER in value.source.flags:
+                    yield from factors(value.source)
+                else:
+                    yield value
+
+    to = op.to if isinstance(op, Contract) else dtype_of(op.values[0])
+    known = [value if dtype_of(value) == to else field.emit(Cast(value=value, to=to))[0] for value in factors(op)]
+    if len(over) == len(op.over) or len(known) > MOST:
+        return None
+    order = _order(field, known, over)
+    return order.made(field, known, pair) if order.operations < BETTER * taken else None
 
 
 def _product(field: FieldValues, factors: Sequence[Value]) -> Value:
@@ -181,7 +207,7 @@ class Order:
         return len(self.steps) > 1 and (self.has_contraction or self.saves(field, axes))
 
     def saves(self, field: FieldValues, axes: Axes) -> bool:
-        return SAVED * max((step.operations for step in self.steps), default=1) <= _elements(field.axes, axes)
+        return SAVED * max((step.operations for step in self.steps), default=1) <= _elements(field, axes)
 
     def made(self, field: FieldValues, factors: Sequence[Value], pair: Sum) -> Value:
         left = list(factors)
@@ -189,7 +215,7 @@ class Order:
             value = left[step.left]
             if step.right != step.left:
                 value = _product(field, (value, left.pop(step.right)))
-            left[step.left] = pair(value, step.over) if step.over else value
+            left[step.left] = pair(value, step.over, step is not self.steps[-1]) if step.over else value
         return left[0]
 
 
@@ -200,12 +226,12 @@ def _order(field: FieldValues, factors: Sequence[Value], over: Sequence[str]) ->
         others = frozenset[str]().union(*left[:number], *left[number + 1 :])
         own = tuple(axis for axis in over if axis in axes - others)
         if own and len(factors) > 1:
-            steps.append(Step(number, number, own, _elements(field.axes, axes), False))
+            steps.append(Step(number, number, own, _elements(field, axes), False))
             left[number] = axes - {*own}
-    return Order((*steps, *_pairs(field.axes, tuple(left), tuple(over))))
+    return Order((*steps, *_pairs(field, tuple(left), tuple(over))))
 
 
-def _pairs(extents: Mapping[str, Affine], factors: tuple[Axes, ...], over: tuple[str, ...]) -> tuple[Step, ...]:
+def _pairs(field: FieldValues, factors: tuple[Axes, ...], over: tuple[str, ...]) -> tuple[Step, ...]:
     """How to multiply two at a time what has these axes."""
     found: list[tuple[Step, ...]] = []
     for left, right in combinations(range(len(factors)), 2):
@@ -213,11 +239,11 @@ def _pairs(extents: Mapping[str, Affine], factors: tuple[Axes, ...], over: tuple
         others = [axes for number, axes in enumerate(factors) if number not in (left, right)]
         elsewhere = frozenset[str]().union(*others)
         summed = tuple(axis for axis in over if axis in (a | b) - elsewhere)
-        step = Step(left, right, summed, _elements(extents, a | b), _contracts(extents, a, b, summed))
+        step = Step(left, right, summed, _elements(field, a | b), _contracts(field, a, b, summed))
         further = (*factors[:left], (a | b) - {*summed}, *factors[left + 1 : right], *factors[right + 1 :])
-        found.append((step, *_pairs(extents, further, over)))
+        found.append((step, *_pairs(field, further, over)))
     return min(found, key=lambda steps: sum(step.operations for step in steps), default=())
 
 
-def _elements(extents: Mapping[str, Affine], axes: Axes) -> int:
-    return prod(max(1, extents[axis].evaluate(lambda name: UNKNOWN)) for axis in axes)
+def _elements(field: FieldValues, axes: Axes) -> int:
+    return prod(max(1, field.about(field.axes[axis])) for axis in axes)

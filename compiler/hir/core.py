@@ -344,7 +344,8 @@ class Scan(Instruction):
 @instruction("contract", InstructionFamily.MONOID)
 class Contract(Instruction):
     """`%c = contract %a, %b, %acc over=[k] : tile<i, j, f32>`: acc plus the sum over the axes of a * b, in the accumulator's type
-    `to`. Axes of both operands that are not summed are batch axes."""
+    `to`. Axes of both operands that are not summed are batch axes. `flags`: of `reassoc contract`, and `factors`: it sums some factors of
+    a product whose order is free."""
 
     a: Value = operand()
     b: Value = operand()

@@ -10,6 +10,8 @@ import pytest
 from attrs import frozen
 
 import zynml
+from compiler.analysis.normal_forms import with_better_orders
+from compiler.hir.core import Contract
 from compiler.hir.text import print_function
 from tests.schedule.test_gpu_convolutions import built
 
@@ -164,3 +166,23 @@ def f(a: tensor[M, 3], b: tensor[N, 3]) {
     }
 }"""
     assert operations(built(source).field).count("reduce") == 1
+
+
+def test_sizes_choose_the_order_of_factors() -> None:
+    field = built(NESTS["chain"].program("f32", "f32")).field
+    assert field is not None
+
+    def first_sum(**sizes: int) -> tuple[str, ...]:
+        known = with_better_orders(field, lambda extent: extent.evaluate(sizes.__getitem__))
+        return next(op.over for op in known.body.body if isinstance(op, Contract))
+
+    assert first_sum(M=4096, K=64, L=4096, N=64) == ("l",)
+    assert first_sum(M=64, K=4096, L=64, N=4096) == ("k",)
+    assert first_sum(M=512, K=512, L=512, N=500) == ("k",)  # as it is written, where that takes about as long
+
+
+def test_another_order_comes_to_the_same() -> None:
+    nest, r = NESTS["chain"], np.random.default_rng(3)
+    a, b, c = (r.integers(-5, 6, shape).astype(np.float32) for shape in ((67, 17), (17, 40), (40, 16)))
+    got = np.asarray(zynml.compile(nest.program("f32", "f32"), device="emulator:sm_90a").f(a, b, c))
+    np.testing.assert_array_equal(got, a.astype(float) @ b @ c)

@@ -6,6 +6,7 @@ from functools import lru_cache
 from math import prod
 
 from compiler.analysis.dependence import analyse
+from compiler.analysis.normal_forms import with_better_orders
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
@@ -205,7 +206,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     """None where the field's checks can't be made apart."""
     if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
         facts = evolve(facts, machine=facts.machine.sharing(cap))
-    known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(field))), facts)
+    known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(with_better_orders(field, facts.about)))), facts)
     try:
         derived = (threads := thread_nest(known)) is not None and lanes_of(threads, about) is not None
         known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)), about)

@@ -9,7 +9,7 @@ from math import prod
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Effect, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
@@ -88,8 +88,24 @@ def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | N
         return None
     if not products and len({frozenset(union_axes(*op.results)) for op in reductions}) < 2:
         return None
-    cutting = Cutting(field, [result for op in rows for result in op.results])
-    return [*(cutting.part(f"rows{number}", group) for number, group in enumerate(_along_same_axes(field, rows))), cutting.stored()]
+    kept = [_made_of(field, group) for group in _along_same_axes(field, rows)]
+    cutting = Cutting(field, [value for values in kept for value in values])
+    sources = [[value.source for value in values if value.source is not None] for values in kept]
+    return [*(cutting.part(f"rows{number}", [*dict.fromkeys(group)]) for number, group in enumerate(sources)), cutting.stored()]
+
+
+def _made_of(field: HirFunction, rows: Sequence[Contract | Reduce]) -> list[Value]:
+    """What rows come to, as others read it: what is computed of them alone, a number a row, goes with them."""
+    own = {value: None for op in rows for value in op.results}
+    axes = {*union_axes(*own)}
+    for op in field.body.body:
+        known = [value for value in op.operand_values if value in own]
+        others = [value for value in op.operand_values if value not in own]
+        if known and op.effects is Effect.PURE and not isinstance(op, Reduce | Contract) and not op.symbols and not union_axes(*others):
+            own |= {value: None for value in op.results if {*union_axes(value)} == axes}
+    inside = {value.source for value in own}
+    read = {name for op in field.body.body if op not in inside or op in rows for name in read_names(op)}
+    return [value for value in own if value.name in read]
 
 
 def _is_read_often(field: HirFunction, op: Contract | Reduce, facts: Facts, by_blocks: bool) -> bool:
