@@ -1,10 +1,10 @@
 """The loads of a thread: elements side by side in memory are one aligned vector where all addresses allow it, and what lies outside where
-a condition fails is read from the nearest element inside, so that no load waits for a condition. Some loads mean just that
-element."""
+a condition fails is read from the nearest element inside, so that no load waits for a condition."""
 
 from collections.abc import Mapping, Sequence
 from math import gcd
 
+from compiler.analysis.edge_reads import Outside
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.access import ALIGNMENT
@@ -15,7 +15,7 @@ from runtime.records import frozen
 @frozen
 class LoadGroup:
     """`lanes` elements from the index on. `below`, `above`: dimensions along which the index may lie before the first element or behind
-    the last, where the condition of the load fails, or where `nearest` elements are meant."""
+    the last: where the condition of the load fails, or where others are read, as `outside` says."""
 
     memory: int
     parts: tuple[Part, ...]
@@ -23,7 +23,7 @@ class LoadGroup:
     lanes: int
     below: tuple[bool, ...]
     above: tuple[bool, ...]
-    nearest: bool
+    outside: Outside | None
 
 
 def load_groups(instances: ThreadInstances, live: Sequence[bool]) -> Mapping[int, tuple[LoadGroup, int]]:
@@ -33,11 +33,11 @@ def load_groups(instances: ThreadInstances, live: Sequence[bool]) -> Mapping[int
     for number, node in enumerate(instances.nodes):
         if node[0] != "load" or not live[number]:
             continue
-        _, memory, parts, at, *outside = node
+        _, memory, parts, at, *edges = node
         width = widest.get((memory, parts))
         if width is None:
             width = widest[memory, parts] = widest_vector(mem_of(instances.nest.memories[memory]), parts)
-        bucket = (memory, parts, at[:-1], at[-1] // width if at else 0, *outside)
+        bucket = (memory, parts, at[:-1], at[-1] // width if at else 0, *edges)
         buckets.setdefault(bucket, []).append(number)
     groups: dict[int, tuple[LoadGroup, int]] = {}
     for members in buckets.values():
@@ -126,14 +126,14 @@ def _grouped(instances: ThreadInstances, members: list[int], width: int) -> Mapp
 
 def _group(instances: ThreadInstances, number: int, at: tuple[int, ...], lanes: int) -> LoadGroup | None:
     """None where a vector may reach beyond the memory."""
-    _, memory, parts, _, guarded, nearest = instances.nodes[number]
+    _, memory, parts, _, guarded, outside = instances.nodes[number]
     dims = [dim.constant for dim in mem_of(instances.nest.memories[memory]).dims]
-    below, above = [], []
+    below, above, led_back = [], [], guarded or outside is not None
     for position, (part, constant, dim) in enumerate(zip(parts, at, dims, strict=True)):
         low, high = instances.interval(part, constant)
         beyond = high + (lanes if position == len(dims) - 1 else 1) > dim
         if lanes > 1 and position == len(dims) - 1 and (low < 0 or beyond) and dim % lanes:
             return None
-        below.append((guarded or nearest) and low < 0)
-        above.append((guarded or nearest) and beyond)
-    return LoadGroup(memory, parts, at, lanes, tuple(below), tuple(above), nearest)
+        below.append(led_back and low < 0)
+        above.append(led_back and beyond)
+    return LoadGroup(memory, parts, at, lanes, tuple(below), tuple(above), outside)

@@ -201,14 +201,14 @@ class ThreadInstances:
 
     def _loaded(self, number: int, op: Load, parts: tuple[Part, ...]) -> int:
         at = tuple(map(self.place, self._forms[number]))
-        dtype, nearest = self._dtypes[number], number in self.nest.nearest
+        dtype, outside = self._dtypes[number], self.nest.outside.get(number)
         if op.where is None:
-            return self.node(dtype, "load", self._memories[number], parts, at, False, nearest)
+            return self.node(dtype, "load", self._memories[number], parts, at, False, outside)
         where = self.value(op.where)
         holds = self.decided(where)
         if holds is False:
             return self.constant(op.pad or 0, dtype)
-        loaded = self.node(dtype, "load", self._memories[number], parts, at, True, nearest)
+        loaded = self.node(dtype, "load", self._memories[number], parts, at, True, outside)
         return loaded if holds else self.node(dtype, "select", where, loaded, self.constant(op.pad or 0, dtype))
 
     def _compared(self, op: Compare, plain: Callable[[], int]) -> int:

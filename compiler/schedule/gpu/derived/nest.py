@@ -4,7 +4,7 @@ map, or a reduction of few terms for each result, all of whose extents are numbe
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from compiler.analysis.nearest_reads import FieldReads, field_reads
+from compiler.analysis.edge_reads import FieldReads, Outside, field_reads
 from compiler.hir.affine import Affine
 from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Value
@@ -42,8 +42,8 @@ class ThreadNest:
     """The axes along which each operation's value varies."""
     forms: tuple[tuple[Form, ...], ...]
     memories: tuple[Value, ...]
-    nearest: frozenset[int]
-    """The loads that read the nearest element where their index lies outside, by number."""
+    outside: Mapping[int, Outside]
+    """What loads read where their index lies outside, by number."""
 
     @property
     def results(self) -> int:
@@ -163,8 +163,8 @@ def thread_nest(field: HirFunction) -> ThreadNest | None:
         forms.append(tuple((tuple((place[str(symbol)], c) for symbol, c in form.terms), form.constant) for form in index))
         varying.append(tuple(place[axis] for axis, _ in union_axes(*op.results)))
         numbers.update(dict.fromkeys(op.results, number))
-    nearest = frozenset(number for number, op in enumerate(ops) if isinstance(op, Load) and op.result in reads.nearest)
-    return ThreadNest(field, axes, extents, len(axes) - len(reduced), ops, numbers, tuple(varying), tuple(forms), memories, nearest)
+    outside = {number: reads.edges[op.result].outside for number, op in enumerate(ops) if op.results and op.results[0] in reads.edges}
+    return ThreadNest(field, axes, extents, len(axes) - len(reduced), ops, numbers, tuple(varying), tuple(forms), memories, outside)
 
 
 def _forms(op: Instruction, reads: FieldReads) -> tuple[Affine, ...]:

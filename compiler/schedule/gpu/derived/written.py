@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from compiler.analysis.edge_reads import Outside
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Stack, Take
@@ -160,7 +161,8 @@ class _ThreadWriting:
             index = []
             for position, (part, constant) in enumerate(zip(group.parts, group.at, strict=True)):
                 unit = group.lanes if position == len(dims) - 1 else 1
-                index.append(self.nearest(b, part, constant, unit, dims[position], group.below[position], group.above[position]))
+                led_back = self.wrapped if group.outside is Outside.WRAPPED else self.nearest
+                index.append(led_back(b, part, constant, unit, dims[position], group.below[position], group.above[position]))
             if group.lanes > 1:
                 index[-1] = index[-1] + self.lanes(group.lanes)
             self.vectors[group] = b.load(self.start.values[memory], index)
@@ -168,7 +170,7 @@ class _ThreadWriting:
         if group.lanes == 1:
             return vector
         value = self.lane(b, group, lane)
-        return self.of_the_edge(b, group, lane, value) if group.nearest else value
+        return self.of_the_edge(b, group, lane, value) if group.outside is Outside.NEAREST else value
 
     def lane(self, b: Builder, group: LoadGroup, lane: int) -> Value:
         return b.emit(Take(value=self.vectors[group], axis=self.lanes(group.lanes), at=Affine((), lane))).result
@@ -195,6 +197,18 @@ class _ThreadWriting:
         if above:
             index = b.op("min", index, b.const((dim - unit) // unit, "index"))
         return Affine.of(index.name) * unit
+
+    def wrapped(self, b: Builder, part: Part, constant: int, unit: int, dim: int, below: bool, above: bool) -> Affine:
+        """The index, or of those outside the one as far from the other end."""
+        form = self.form(b, part, constant)
+        if not (below or above):
+            return form
+        index, extent, zero = b.index(form), b.const(dim, "index"), b.const(0, "index")
+        if above:
+            index = b.sub(index, b.select(b.op("ge", index, extent), extent, zero))
+        if below:
+            index = b.add(index, b.select(b.op("lt", index, zero), extent, zero))
+        return Affine.of(index.name)
 
     def lanes(self, count: int) -> str:
         """The axis of a vector of so many elements."""

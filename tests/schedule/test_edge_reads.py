@@ -1,5 +1,5 @@
-"""Windows that end at a picture's edges by `clamp`, and by the ways to write the same: inside they are read as if there were no edge.
-Expected values from NumPy, of whole numbers that every sum holds exactly."""
+"""Windows that stop at a picture's edges by `clamp`, and by the ways to write the same, or go on at the other end by `%`: inside they are
+read as if there were no edge. Expected values from NumPy, of whole numbers that every sum holds exactly."""
 
 import re
 
@@ -80,3 +80,39 @@ def test_inside_nothing_is_gathered() -> None:
     """The loads of the table that the CPU runs in most tiles have affine indices."""
     text = str(zynml.compile(BOX.format(type="u8", index=INDICES["clamp"])).emit("hir-after=place"))
     assert re.search(r"load %x\[\w*\+?a0\S*, \S*simd\S*\] :", text), text
+
+
+TORUS = """def f(x: tensor[H, W, {type}]) {{
+    compute(x) -> tensor[H, W, i32] {{
+        for y in 0..H, q in 0..W:
+            var s: i32 = 0
+            for a in 0..3, b in 0..5: s += (x[(y + a + H - 1) % H, (q + b - 2 + 2 * W) % W] as i32) * ((a + 2 * b + 1) as i32)
+            out[y, q] = s
+    }}
+}}"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+@pytest.mark.parametrize("type", ["u8", "f32"])
+def test_windows_go_on_at_the_other_end(device: str, type: str) -> None:
+    program = zynml.compile(TORUS.format(type=type), device=device)
+    for shape in [(1, 1), (2, 3), (5, 33), (6, 64), (3, 320)]:
+        x = np.random.default_rng(sum(shape)).integers(0, 100, shape).astype({"u8": np.uint8, "f32": np.float32}[type])
+        shifted = (np.roll(x.astype(np.int64), (1 - a, 2 - b), (0, 1)) * (a + 2 * b + 1) for a in range(3) for b in range(5))
+        assert np.array_equal(program.f(x), sum(shifted)), shape
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+def test_many_turns_around(device: str) -> None:
+    """An index that passes the end several times, of a row shorter than the window."""
+    text = """def f(x: tensor[N, i32]) {
+        compute(x) { for i in 0..N {
+            var s: i32 = 0
+            for k in 0..9: s += x[(i + k) % N] * ((k + 1) as i32)
+            out[i] = s
+        } }
+    }"""
+    program = zynml.compile(text, device=device)
+    for count in (1, 2, 3, 8, 100):
+        x = np.arange(3, 3 + count, dtype=np.int32)
+        assert np.array_equal(program.f(x), sum(np.roll(x, -k) * (k + 1) for k in range(9)))

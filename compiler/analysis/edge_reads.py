@@ -1,9 +1,11 @@
-"""Indices that stop at a memory's edges: `x[clamp(y + a - 2, 0, H - 1)]` reads the element that lies nearest to `y + a - 2`. Such a load
-has the affine index and is said to read the nearest element; what computed the clamped index is needed no more."""
+"""Indices that are led back where they pass a memory's edges: `x[clamp(y + a - 2, 0, H - 1)]` reads the element that lies nearest to
+`y + a - 2`, and `x[(y + H - 1) % H]` goes on at the other end. Such a load has the affine index that it has inside, and a way to read
+outside; what computed the index that is led back is needed no more."""
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.core import Binary, Compare, Const, InBounds, Index, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -11,36 +13,72 @@ from compiler.hir.module import HirFunction
 from runtime.records import frozen
 
 
+class Outside(Enum):
+    """What is read instead of an element that lies outside: the nearest one, or that at the same distance from the other end."""
+
+    NEAREST = "nearest"
+    WRAPPED = "wrapped"
+
+
+@frozen
+class EdgeRead:
+    """The indices of a load inside, and what it reads outside."""
+
+    index: tuple[Affine, ...]
+    outside: Outside
+
+
 @frozen(eq=False)
 class FieldReads:
-    """The instructions that a field's stores need, and the affine indices of the loads, by their results, that read the nearest element."""
+    """The instructions that a field's stores need, and the loads, by their results, whose indices are led back at edges."""
 
     ops: tuple[Instruction, ...]
-    nearest: Mapping[Value, tuple[Affine, ...]]
+    edges: Mapping[Value, EdgeRead]
 
     def index(self, op: Load | Store) -> tuple[Affine, ...]:
-        return self.nearest.get(op.result, op.index) if isinstance(op, Load) else op.index
+        edge = self.edges.get(op.result) if isinstance(op, Load) else None
+        return op.index if edge is None else edge.index
 
 
 def field_reads(field: HirFunction) -> FieldReads:
     ops = tuple(field.body.body)
     loads = [op for op in ops if isinstance(op, Load)]
-    if all(name in field.axes for op in loads for form in op.index for name in form.names):
+    if all(isinstance(symbol, str) and symbol in field.axes for op in loads for form in op.index for symbol, _ in form.terms):
         return FieldReads(ops, {})
     values = {value.name: value for op in ops for value in op.results}
-    nearest = {op.result: index for op in loads if (index := _inside(op, field, values)) is not None}
-    return FieldReads(_needed(ops, nearest) if nearest else ops, nearest)
+    edges = {op.result: edge for op in loads if (edge := _edge_read(op, field, values)) is not None}
+    return FieldReads(_needed(ops, edges) if edges else ops, edges)
 
 
-def _inside(load: Load, field: HirFunction, values: Mapping[str, Value]) -> tuple[Affine, ...] | None:
-    """The indices without their bounds; None for a load of which none is bounded by the memory's edges."""
-    forms = []
+def _edge_read(load: Load, field: HirFunction, values: Mapping[str, Value]) -> EdgeRead | None:
+    """None for a load none of whose indices is led back at the memory's edges, or that has two ways to do it."""
+    forms, ways = [], set()
     for form, extent in zip(load.index, mem_of(load.mem).dims, strict=True):
-        unbounded = _unbounded(form, extent - 1, values)
-        if any(name in values for name in unbounded.names):
+        inside, way = _unbounded(form, extent - 1, values), Outside.NEAREST
+        if inside == form and (unwrapped := _unwrapped(form, extent, field)) is not None:
+            inside, way = unwrapped, Outside.WRAPPED
+        if any(name in values for name in inside.names):
             return None
-        forms.append(unbounded)
-    return None if tuple(forms) == load.index else tuple(forms)
+        if inside != form:
+            ways.add(way)
+        forms.append(inside)
+    return EdgeRead(tuple(forms), ways.pop()) if len(ways) == 1 else None
+
+
+def _unwrapped(form: Affine, extent: Affine, field: HirFunction) -> Affine | None:
+    """Of `f - n * floor(f / n)`, an index in n elements, f as near as may be, less a multiple of n: at most n elements outside. None for
+    other forms."""
+    count = extent.value
+    atoms = [(symbol, coefficient) for symbol, coefficient in form.terms if isinstance(symbol, FloorDiv)]
+    if count is None or len(atoms) != 1 or atoms[0][1] != -count or atoms[0][0].divisor != count:
+        return None
+    inside = form.without(atoms[0][0])
+    if inside != atoms[0][0].numerator or any(field.axes.get(name, Affine.of("?")).value is None for name in inside.names):
+        return None
+    ends = [sorted((0, c * (field.axes[str(name)].constant - 1))) for name, c in inside.terms]
+    low, high = (inside.constant + sum(end[side] for end in ends) for side in (0, 1))
+    turns = (low + high) // 2 // count
+    return inside - turns * count if -count <= low - turns * count and high - turns * count < 2 * count else None
 
 
 def _unbounded(form: Affine, last: Affine, values: Mapping[str, Value]) -> Affine:
@@ -108,8 +146,8 @@ def form_of(value: Value) -> Affine:
             return Affine.of(value.name)
 
 
-def _needed(ops: Sequence[Instruction], nearest: Mapping[Value, tuple[Affine, ...]]) -> tuple[Instruction, ...]:
-    """The instructions without those that only clamped indices were computed from."""
+def _needed(ops: Sequence[Instruction], edges: Mapping[Value, EdgeRead]) -> tuple[Instruction, ...]:
+    """The instructions without those that only indices led back at edges were computed from."""
     names: set[str] = set()
     needed: list[Instruction] = []
     for op in reversed(ops):
@@ -117,14 +155,14 @@ def _needed(ops: Sequence[Instruction], nearest: Mapping[Value, tuple[Affine, ..
             continue
         needed.append(op)
         names.update(value.name for value in op.operand_values)
-        names.update(name for form in _forms(op, nearest) for name in form.names)
+        names.update(name for form in _forms(op, edges) for name in form.names)
     return tuple(reversed(needed))
 
 
-def _forms(op: Instruction, nearest: Mapping[Value, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+def _forms(op: Instruction, edges: Mapping[Value, EdgeRead]) -> tuple[Affine, ...]:
     match op:
         case Load():
-            return nearest.get(op.result, op.index)
+            return edges[op.result].index if op.result in edges else op.index
         case Store():
             return op.index
         case Index():
