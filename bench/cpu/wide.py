@@ -5,8 +5,9 @@
 The nests are those of `bench.nests`, with 1 MB to 256 MB of traffic. A nest's limit is the largest of several times: a copy that moves as
 many bytes, its operations at the rate of fused products, and, where data decide, lookups in a table as large as its own and the ends of
 loops (`bench.cpu.wide_limits`). All are measured in the same process, in turn. The peer is
-`gcc -O3 -march=native -ffast-math -fopenmp` of the same loops. Times are the least of several rounds: on a machine with other work
-they say the most. Results are compared with NumPy in float64. With `--json` a later call goes on behind the last seed of the file."""
+`gcc -O3 -march=native -ffast-math -fopenmp` of the same loops. Times are the least of several rounds, with one thread the processor's: on a
+machine with other work they say the most. Results are compared with NumPy in float64. With `--json` a later call goes on behind the last
+seed of the file."""
 
 import argparse
 import math
