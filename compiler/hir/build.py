@@ -357,3 +357,13 @@ def _key(op: Instruction) -> tuple[Any, ...]:
         elif role is Role.ATTRIBUTE:
             parts.append(value if type(value) is str else (type(value), repr(value)))
     return tuple(parts)
+
+
+def declared(function: HirFunction) -> FunctionBuilder:
+    """A builder that knows the names of a function."""
+    owner = FunctionBuilder(function.name, function.form, dict(function.axes))
+    inside = [op for top in function.body.body for op in top.walk()]
+    made = [value for op in inside for value in (*op.results, *(v for region in op.regions for v in region.parameters))]
+    for value in (*function.parameters, *made):
+        owner.scope.types[owner.fresh(value.name)] = value.type
+    return owner

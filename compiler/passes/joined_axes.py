@@ -1,38 +1,61 @@
 """Axes of a field that lie one inside the other in every memory become one: rows of few elements that follow each other without gaps are
 one long row. A pool over `x[h, 2 * w]` of rows twice as long as those of its result is one over a single row; so is a map over pictures
-of three channels. Only where the extent of the joined axis is an affine form: one of the two is a number."""
+of three channels. In a map, extents that only a launch knows are joined, too: their product is a parameter of the field, which what is made
+of it computes first (`computed`). Other fields are joined where one of the extents is a number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import permutations
 
 from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, declared
 from compiler.hir.core import Binary, Cast, Compare, Const, Contract, Fma, IsNan, Reduce, Scan, Select, Unary
-from compiler.hir.field_copy import FieldCopy
-from compiler.hir.instruction import Value
+from compiler.hir.field_copy import FieldCopy, FreshNames
+from compiler.hir.instruction import Region, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem
+from compiler.hir.types import INDEX, Mem
 from runtime.records import evolve
+
+Products = Mapping[str, tuple[Affine, Affine]]
+"""The factors of each product of sizes, by the parameter that stands for it."""
 
 WITHOUT_INDICES = (Binary, Cast, Compare, Const, Fma, IsNan, Unary, Select, Reduce, Contract, Scan)
 
 
-def joined_axes(field: HirFunction) -> HirFunction:
-    """The field (form F) with such axes joined; itself where it has none, or where the program says something of its loops."""
+def joined_axes(field: HirFunction) -> tuple[HirFunction, Products]:
+    """The field (form F) with such axes joined, and the products that are parameters of it; itself where it has no such axes, or where the
+    program says something of its loops."""
+    products: dict[str, tuple[Affine, Affine]] = {}
     if field.loops or (field.kernel_info is not None and field.kernel_info.tile):
-        return field
+        return field, products
     while (pair := next(_pairs(field), None)) is not None:
-        field = _joined(field, *pair)
-    return field
+        field = _Joining(field, *pair, products).joined()
+    return field, products
+
+
+def computed(function: HirFunction, products: Products) -> HirFunction:
+    """What was made of a field with these parameters, without them: their products are computed first."""
+    if not products:
+        return function
+    parameters = {parameter.name: parameter for parameter in function.parameters}
+    region = Region()
+    b = Builder(declared(function), region)
+    for name, factors in products.items():
+        product = Binary(operator="mul", left=b.index(factors[0]), right=b.index(factors[1]), results=[parameters[name]])
+        parameters[name].source = product
+        region.body.append(product)
+    left = [parameter for parameter in function.parameters if parameter.name not in products]
+    return evolve(function, parameters=left, body=Region(function.body.parameters, [*region.body, *function.body.body]))
 
 
 def _pairs(field: HirFunction) -> Iterator[tuple[str, str, dict[Value, int]]]:
     """An axis, the one inside it, and for each memory that both go through the dimension of the first."""
+    is_map = not any(isinstance(op, Reduce | Contract | Scan) for op in field.body.body)
     for outer, inner in permutations(field.axes, 2):
-        if field.axes[outer].value is None and field.axes[inner].value is None:
+        if not is_map and field.axes[outer].value is None and field.axes[inner].value is None:
             continue
         dims = inside(field, outer, inner)
-        if dims and all({mem_of(mem).dims[at].value, mem_of(mem).dims[at + 1].value} != {None} for mem, at in dims.items()):
+        if dims and (is_map or all({mem_of(mem).dims[at].value, mem_of(mem).dims[at + 1].value} != {None} for mem, at in dims.items())):
             yield outer, inner, dims
 
 
@@ -68,26 +91,42 @@ def _follow(field: HirFunction, access: Load | Store, outer: str, inner: str, di
     return mem.strides is None and alone and rows > 0 and step > 0 and row * rows == field.axes[inner] * step
 
 
-def _joined(field: HirFunction, outer: str, inner: str, dims: dict[Value, int]) -> HirFunction:
-    out = FieldCopy(field)
-    extents = field.axes[outer], field.axes[inner]
-    for name, extent in field.axes.items():
-        if name != inner:
-            out.function.axis(name, extent if name != outer else _product(*extents))
-    out.parameters({value: _one_row(mem_of(value), at) for value, at in dims.items()})
-    for op in field.body.body:
-        if isinstance(op, Load | Store) and op.mem in dims:
-            at = dims[op.mem]
-            index = [*op.index[:at], op.index[at + 1].substitute({inner: outer}), *op.index[at + 2 :]]
-            out.copy(op, index=index)
-        else:
-            out.copy(op)
-    return out.finish()
+class _Joining(FieldCopy):
+    """`products`: those that are parameters already."""
 
+    def __init__(
+        self, field: HirFunction, outer: str, inner: str, dims: dict[Value, int], products: dict[str, tuple[Affine, Affine]]
+    ) -> None:
+        super().__init__(field)
+        self.outer, self.inner, self.dims, self.products = outer, inner, dims, products
+        self.fresh = FreshNames(field)
+        self.before = len(products)
 
-def _one_row(mem: Mem, at: int) -> Mem:
-    return evolve(mem, dims=(*mem.dims[:at], _product(mem.dims[at], mem.dims[at + 1]), *mem.dims[at + 2 :]))
+    def joined(self) -> HirFunction:
+        field, outer, inner, dims = self.field, self.outer, self.inner, self.dims
+        for name, extent in field.axes.items():
+            if name != inner:
+                self.function.axis(name, extent if name != outer else self.product(extent, field.axes[inner]))
+        self.parameters({value: self.one_row(mem_of(value), at) for value, at in dims.items()})
+        for name in list(self.products)[self.before :]:
+            self.function.parameter(name, INDEX)
+        for op in field.body.body:
+            if isinstance(op, Load | Store) and op.mem in dims:
+                at = dims[op.mem]
+                self.copy(op, index=[*op.index[:at], op.index[at + 1].substitute({inner: outer}), *op.index[at + 2 :]])
+            else:
+                self.copy(op)
+        return self.finish()
 
+    def one_row(self, mem: Mem, at: int) -> Mem:
+        return evolve(mem, dims=(*mem.dims[:at], self.product(mem.dims[at], mem.dims[at + 1]), *mem.dims[at + 2 :]))
 
-def _product(a: Affine, b: Affine) -> Affine:
-    return a * b.value if b.value is not None else b * (a.value or 0)
+    def product(self, first: Affine, second: Affine) -> Affine:
+        for factor, other in (first, second), (second, first):
+            if other.value is not None:
+                return factor * other.value
+        known = next((name for name, factors in self.products.items() if factors == (first, second)), None)
+        if known is None:
+            known = self.fresh.fresh("elements")
+            self.products[known] = first, second
+        return Affine.of(known)

@@ -8,7 +8,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.passes.checked_together import checked_together
-from compiler.passes.joined_axes import joined_axes
+from compiler.passes.joined_axes import computed, joined_axes
 from compiler.passes.narrow_ints import narrow_ints
 from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.reads_inside import reads_inside
@@ -21,7 +21,7 @@ from compiler.schedule.computed_again import PlacingAgain
 from compiler.schedule.dot_tiles import PlacingDots
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
-from compiler.schedule.lines import in_step
+from compiler.schedule.lines import Lines, in_step
 from compiler.schedule.lines_along import lines_along
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.materialise import materialise
@@ -60,31 +60,9 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
             if scans_of(kernel.field) and (marching := in_step(kernel.nest, kernel.facts))[1]:
                 raise NotPlaceable("its lines march in step")
             lines = columns_of(kernel.nest, kernel.field, kernel.facts)
-            plain = products_of_ints(narrow_ints(wide_terms(reads_inside(kernel.field if lines else joined_axes(kernel.field)))))
-            field = materialise(plain)
-            table = table_for(field, machine, tiled=False)
-            packing = packing_for(field, table, machine)
-            if packing is None and tile_of(field):
-                table = table_for(field, machine)
-            elif packing is not None:
-                packing, unheeded = in_blocks(field, packing)
-                table = evolve(table, unheeded=(*table.unheeded, *unheeded))
-            words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
-            if packing is not None:
-                placing = (PlacingDots if packing.dots else PlacingPacked) if packing.padded is None else PlacingInPlace
-                return Scheduled(placing(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
-            if windows := padded_windows(field, table):
-                return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
-            if not tile_of(field) and (turned := turned_operands(plain, field, table, machine)):
-                return Scheduled(PlacingTurned(field, table, turned).run(), (*words, str(turned)), table.unheeded)
-            if not tile_of(field) and lines:
-                words = (*words, *(f"{each} where they are many" for each in lines))
-                return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)
-            again = materialise(plain, functions=False)
-            if len(again.body.body) < len(field.body.body) and again.axes == field.axes:
-                words = (*words, "  functions of elements are computed again where more are kept than caches hold")
-                return Scheduled(PlacingAgain(field, again, table).run(), words, table.unheeded)
-            return Scheduled(place(field, table), words, table.unheeded)
+            joined, products = (kernel.field, {}) if lines else joined_axes(kernel.field)
+            scheduled = _placed(kernel, joined, lines, machine)
+            return evolve(scheduled, function=computed(scheduled.function, products))
         except NotPlaceable as refusal:
             reason = str(refusal)
     nest, lines_in_words = marching or in_step(kernel.nest, kernel.facts)
@@ -98,6 +76,35 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
     function = checked_together(turns_at_once(repeated_reads(function)))
     return Scheduled(rows_in_vectors(short_rows(function, machine), machine), words, unheeded)
+
+
+def _placed(kernel: AnalysedKernel, field: HirFunction, lines: tuple[Lines, ...], machine: CpuMachine) -> Scheduled:
+    """The field placed by a table. Raises NotPlaceable."""
+    plain = products_of_ints(narrow_ints(wide_terms(reads_inside(field))))
+    field = materialise(plain)
+    table = table_for(field, machine, tiled=False)
+    packing = packing_for(field, table, machine)
+    if packing is None and tile_of(field):
+        table = table_for(field, machine)
+    elif packing is not None:
+        packing, unheeded = in_blocks(field, packing)
+        table = evolve(table, unheeded=(*table.unheeded, *unheeded))
+    words = (*str(table).split("\n"), *in_words(field, field.loops, table.unheeded))
+    if packing is not None:
+        placing = (PlacingDots if packing.dots else PlacingPacked) if packing.padded is None else PlacingInPlace
+        return Scheduled(placing(field, table, packing).run(), (*words, *str(packing).split("\n")), table.unheeded)
+    if windows := padded_windows(field, table):
+        return Scheduled(PlacingWindows(field, table, windows).run(), (*words, str(windows)), table.unheeded)
+    if not tile_of(field) and (turned := turned_operands(plain, field, table, machine)):
+        return Scheduled(PlacingTurned(field, table, turned).run(), (*words, str(turned)), table.unheeded)
+    if not tile_of(field) and lines:
+        words = (*words, *(f"{each} where they are many" for each in lines))
+        return Scheduled(PlacingColumns(field, table, kernel.nest, lines).run(), words, table.unheeded)
+    again = materialise(plain, functions=False)
+    if len(again.body.body) < len(field.body.body) and again.axes == field.axes:
+        words = (*words, "  functions of elements are computed again where more are kept than caches hold")
+        return Scheduled(PlacingAgain(field, again, table).run(), words, table.unheeded)
+    return Scheduled(place(field, table), words, table.unheeded)
 
 
 def _require_placeable(field: HirFunction) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.build import Builder, declared
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Binary, Const, Threads, dtype_of
@@ -65,14 +65,6 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
         body += region.body
         words.append(str(lines))
     return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
-
-
-def declared(nest: HirFunction) -> FunctionBuilder:
-    """A builder that knows the names of a nest."""
-    owner = FunctionBuilder(nest.name, nest.form, dict(nest.axes))
-    for value in (*nest.parameters, *(v for top in nest.body.body for v in (*top.results, *_everything(top)))):
-        owner.scope.types[owner.fresh(value.name)] = value.type
-    return owner
 
 
 def carried_bytes(body: Region) -> int:
@@ -296,10 +288,3 @@ class _Marching:
 
     def form(self, form: Affine) -> Affine:
         return form.substitute({name: self.forms[name] for name in form.names if name in self.forms})
-
-
-def _everything(op: Instruction) -> Iterator[Value]:
-    for inner in op.walk():
-        yield from inner.results
-        for region in inner.regions:
-            yield from region.parameters

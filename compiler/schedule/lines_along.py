@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.build import Builder, FunctionBuilder, declared
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Const, dtype_of
@@ -15,7 +15,7 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.machines.cpu import CpuMachine
-from compiler.schedule.lines import are_apart, declared, marches
+from compiler.schedule.lines import are_apart, marches
 from runtime.records import evolve
 
 LINE, STEPS = 64, 16

@@ -5,7 +5,7 @@ squares that are turned in registers. The last turns reach back over those befor
 
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.build import Builder, FunctionBuilder, declared
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Const
@@ -15,7 +15,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import CACHE_LINE, SQUARE
-from compiler.schedule.lines import are_apart, declared
+from compiler.schedule.lines import are_apart
 from compiler.schedule.table import SIMD
 from runtime.records import evolve
 

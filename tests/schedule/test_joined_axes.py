@@ -9,7 +9,7 @@ from compiler.passes.joined_axes import joined_axes
 
 FIELD = """
 module @m version=1 {{
-  func @f(%x: mem<{x}xf32, readonly>, %y: mem<{y}xf32, readonly>, %out: mem<{out}xf32>, %H: index, %W: index) form=F axes=[i:{i}, j:{j}] {{
+  func @f(%x: mem<{x}xf32, readonly>, %y: mem<{y}xf32, readonly>, %out: mem<{out}xf32>, %H: index, %V: index, %W: index) form=F axes=[i:{i}, j:{j}] {{
     %a = load %x[{at_x}] : tile<i:{i}, j:{j}, f32>
     %b = load %y[{at_y}] : tile<{type_y}f32>
     %c = add %a, %b : tile<i:{i}, j:{j}, f32>
@@ -22,14 +22,16 @@ module @m version=1 {{
 def field(x: str, y: str, out: str, i: str, j: str, at_x: str = "i, j", at_y: str = "i, j", at_out: str = "i, j") -> list[str]:
     axes = "".join(f"{name}:{extent}, " for name, extent in (("i", i), ("j", j)) if name in at_y)
     text = FIELD.format(x=x, y=y, out=out, i=i, j=j, at_x=at_x, at_y=at_y, at_out=at_out, type_y=axes)
-    return list(joined_axes(parse_module(text).functions["f"]).axes)
+    return list(joined_axes(parse_module(text).functions["f"])[0].axes)
 
 
 @pytest.mark.parametrize(("case", "joined"), [
     (("Hx3", "Hx3", "Hx3", "H", "3"), True),
     (("7xW", "7xW", "7xW", "7", "W"), True),
     (("7x5", "7x5", "7x5", "7", "5"), True),
-    (("HxW", "HxW", "HxW", "H", "W"), False),  # no affine form has the product of two names
+    (("HxW", "HxW", "HxW", "H", "W"), True),  # their product is a parameter
+    (("HxW", "HxV", "HxW", "H", "W"), False),
+    (("HxW", "W", "HxW", "H", "W", "i, j", "j"), False),
     (("Hx6", "Hx6", "Hx3", "H", "3", "i, 2*j", "i, 2*j+1"), True),
     (("Hx7", "Hx7", "Hx3", "H", "3", "i, 2*j", "i, 2*j+1"), False),
     (("Hx3", "3", "Hx3", "H", "3", "i, j", "j"), False),
@@ -45,6 +47,9 @@ def test_axes_are_joined_where_all_rows_follow_each_other(case: tuple[str, ...],
 SOURCE = """
 def scaled(x: tensor[H, W, 3, {dtype}], y: tensor[H, W, 3, {dtype}]) {{
     compute(x, y) {{ for i in 0..H, j in 0..W, c in 0..3: out[i, j, c] = x[i, j, c] * 2 + y[i, j, c] }}
+}}
+def larger(x: tensor[A, B, C, {dtype}], y: tensor[A, B, C, {dtype}]) {{
+    compute(x, y) {{ for i in 0..A, j in 0..B, k in 0..C: out[i, j, k] = x[i, j, k] if x[i, j, k] > y[i, j, k] else y[i, j, k] * 2 }}
 }}
 def pooled(x: tensor[H, 5, 6, {dtype}]) {{
     compute(x) {{
@@ -86,6 +91,8 @@ def test_maps_pools_and_rows_are_those_of_numpy(dtype: str, threads: int) -> Non
             np.testing.assert_array_equal(program.scaled(x, y), x * 2 + y)
             wide = np.repeat(x, 2, 1)[:, ::2]
             np.testing.assert_array_equal(program.scaled(wide, y[::-1]), x * 2 + y[::-1])
+            u, v = (random.integers(0, 9, (h, w, 5)).astype(kind) for _ in range(2))
+            np.testing.assert_array_equal(program.larger(u, v), np.where(u > v, u, v * 2))
         z = random.integers(0, 9, (h, 5, 6)).astype(kind)
         if dtype[0] == "f" and h:
             z[0, 1, 2], z[-1, 2, 3] = np.nan, np.inf
