@@ -103,10 +103,9 @@ class _Rotating(Rebuild):
         """What is done late, what again, and what is carried."""
         needed, shared = self.below([self.op], sources), list[Instruction]()
         self.late = {self.op}
-        for tile in needed:
+        for tile in (op for op in needed if isinstance(op, Convert) and op.place == "shared"):
             between = {op for op in needed if tile in self.below([op], sources)}
-            alone = all(user in between for op in between - {self.op} for result in op.results for user in self.users[result])
-            if isinstance(tile, Convert) and tile.place == "shared" and alone:
+            if all(user in between for op in between - {self.op} for result in op.results for user in self.users[result]):
                 shared.append(tile)
                 self.late |= between
         copied = self.below(shared, sources)
@@ -117,7 +116,7 @@ class _Rotating(Rebuild):
             if carried is not None:
                 raise self.refuse(f"{carried}, which it carries, is needed to copy")
         self.again = copied - self.late
-        for op in self.late:
+        for op in (op for op in self.loop.body.body if op in self.late):
             for value in sources[op]:
                 source = value.source
                 if source in self.late or source in self.again or value is self.loop.variable:

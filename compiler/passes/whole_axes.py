@@ -153,8 +153,8 @@ class _Joining(FieldCopy):
                 self.copy(op, **({"where": None} if always else {}), **({"pad": None} if self.copies else {}))
             case If() | Yield() | RingMake() | RingFree():
                 pass  # of one role's copies those before its loop tell all
-            case _ if carried := self.carried.intersection(op.operand_values):
-                self.passed_on(op.results[0], carried.pop())
+            case _ if carried := [value for value in op.operand_values if value in self.carried]:
+                self.passed_on(op.results[0], carried[0])
             case _:
                 self.copy(op)
 
