@@ -1,6 +1,8 @@
 """Products on the tensor cores of any target mean the field, in every layout and width of copies, with what follows the sum; and they
 assemble without spills."""
 
+from math import prod
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
-from compiler.schedule.gpu.products.warp_product import warp_product
+from compiler.schedule.gpu.products.warp_product import warp_tiles
 from compiler.schedule.launches import Launches
 
 NUMPY = {
@@ -174,9 +176,9 @@ def test_a_short_sum_has_small_tiles_and_few_stages() -> None:
         e = f.body
         product = Contract(a=e.load(x, ["k", "i"]), b=e.load(y, ["k", "j"]), over=("k",), to="f32")
         e.store(out, e.emit(product).result, ["i", "j"])
-        found = warp_product(f.finish(), facts_of({}, ("x", "y", "out"), MACHINES["sm_90"]))
+        found = warp_tiles(f.finish(), facts_of({}, ("x", "y", "out"), MACHINES["sm_90"]))
         assert found is not None
-        return found.shape.rows * found.shape.columns, found.shape.stages
+        return prod(found.tiles.values()), found.stages
 
     assert shape(20) == (128 * 64, 2)
     assert shape(2048) == (128 * 256, 4)

@@ -21,7 +21,7 @@ from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import boxed_product
-from compiler.schedule.gpu.products.product_roles import read_roles
+from compiler.schedule.gpu.products.product_roles import product_of_roles
 from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.tiling import Tiling
 from tests.schedule.test_gpu_convolutions import built
@@ -313,7 +313,7 @@ def test_threads_are_made_of_the_text_of_roles(name: str) -> None:
     text = text.replace("%last", last).replace(f"], {last} where", "], %more where")
     roles = parse_function(text)
     verify(roles)
-    launch = launches_of_blocks(BoxedProductLaunch(*read_roles(roles, 2)).run()).launches[0]
+    launch = launches_of_blocks(BoxedProductLaunch(*product_of_roles(roles, 2)).run()).launches[0]
     sizes = {f"{size}_8": number // 8 for size, number in SIZES.items()} | SIZES
     np.testing.assert_array_equal(run(launch.function, case.arrays(), grid=(launch.blocks(sizes), 1, 1)), 2 * case.wanted())
     tiles = [op.type for top in launch.function.body.body for op in top.walk() if isinstance(op, SharedAlloc) and op.type.rank == 4]

@@ -15,8 +15,8 @@ from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
-from compiler.schedule.gpu.products.product_roles import read_role
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
+from compiler.schedule.gpu.products.warp_product import product_of_role
 from compiler.schedule.launches import Launch
 from tests.schedule.test_gpu_convolutions import built
 from tests.schedule.test_product_roles import CASES, SIZES, heart, run
@@ -86,7 +86,7 @@ def test_threads_are_made_of_the_text_of_the_role() -> None:
     text = text.replace("store %out", "%more = add %t19, %t19 : tile<i:128, j:128, f32>\nstore %out").replace("], %t19", "], %more")
     role = parse_function(text)
     verify(role)
-    made = launches_of_blocks(WarpProductLaunch(*read_role(role, MACHINES["sm_80"])).run()).launches[0]
+    made = launches_of_blocks(WarpProductLaunch(*product_of_role(role, MACHINES["sm_80"])).run()).launches[0]
     counted = SIZES | {f"{size}_8": number // 8 for size, number in SIZES.items()}
     found = run(made.function, CASES["plain"].arrays(), SIZES, grid=(made.blocks(counted), 1, 1))
     np.testing.assert_array_equal(found, 2 * CASES["plain"].wanted())

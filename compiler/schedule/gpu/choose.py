@@ -52,7 +52,7 @@ from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.packed_rows import packed_sum
-from compiler.schedule.gpu.products.product_roles import read_role, read_roles
+from compiler.schedule.gpu.products.product_roles import product_of_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.products.product_tiles import ProductTiles
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
@@ -60,7 +60,7 @@ from compiler.schedule.gpu.products.sums_together import sums_together, ways_apa
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
 from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY, Tiling
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
-from compiler.schedule.gpu.products.warp_product import warp_product
+from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
 from compiler.schedule.gpu.short_sums import short_launches
@@ -401,20 +401,20 @@ def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
 def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
     tiled = {("tile", axis) for axis in (*product.a.axes, *product.b.axes, product.sum)}
-    tiles = ProductTiles(field, product).run()
+    tiles = ProductTiles(field, product.cut).run()
     roles = split_roles(tiles)
-    placing = BoxedProductLaunch(*read_roles(roles, product.processors))
+    placing = BoxedProductLaunch(*product_of_roles(roles, product.processors))
     return evolve(_of_forms(placing, {"tile": tiles, "split-roles": roles}), words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
-    fragments = warp_product(field, facts)
-    if fragments is None:
+    cut = warp_tiles(field, facts)
+    if cut is None:
         return None
-    tiles = ProductTiles(field, fragments).run()
+    tiles = ProductTiles(field, cut).run()
     role = puts_ahead(tiles)
-    placing = WarpProductLaunch(*read_role(role, facts.machine))
-    tiled = frozenset(("tile", axis) for axis in (*fragments.own, fragments.sum))
+    placing = WarpProductLaunch(*product_of_role(role, facts.machine))
+    tiled = frozenset(("tile", axis) for axis in (*(axis for axes in cut.tiles for axis in axes), cut.walked[-1]))
     return evolve(_of_forms(placing, {"tile": tiles, "split-roles": role}), words=placing.table.reasons, heeded=tiled)
 
 

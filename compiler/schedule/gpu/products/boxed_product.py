@@ -2,19 +2,20 @@
 tile may lie along several axes (the pixels of a convolution, the tokens of several texts): they are a box of all of them. The sum may
 run along further axes than the one that boxes are contiguous along (the taps of a window)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product as choices
 from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
 from compiler.hir.hopper import MOST_STEP, kind_of
-from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides, side_of, wide_of
+from compiler.schedule.gpu.products.cut_product import CutProduct
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, rounds, sum_of_loads
 from compiler.schedule.gpu.products.tiling import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.gpu.scaled_sums import GroupScale
@@ -205,29 +206,12 @@ class BoxedProduct:
         """Elements of the sum in a stage."""
         return self.a.depth
 
-    # ---- in tiles ----
-
     @property
-    def loads(self) -> Sequence[Load]:
-        return [side.load for side in self.copied]
-
-    @property
-    def walked(self) -> Sequence[str]:
-        """Axes of the sum."""
-        return (*self.outer, self.sum)
-
-    @property
-    def tiles(self) -> Mapping[tuple[str, ...], int]:
-        return {(axis,): size for side in self.sides for axis, size in zip(side.axes, side.tile, strict=True)}
-
-    @property
-    def marks(self) -> dict[str, object]:
-        return self.tiling.marks
-
-    @property
-    def marks_of_sum(self) -> dict[str, object]:
-        stretch = {"stretch": self.stretch} if self.stretch else {}
-        return {"pipeline": self.tiling.stages, **stretch, **({"zeros": True} if self.has_zeros else {})}
+    def cut(self) -> CutProduct:
+        tiles: dict[tuple[str, ...], int] = {(axis,): size for side in self.sides for axis, size in zip(side.axes, side.tile, strict=True)}
+        of_sum = {**({"stretch": self.stretch} if self.stretch else {}), **({"zeros": True} if self.has_zeros else {})}
+        loads, walked = [side.load for side in self.copied], (*self.outer, self.sum)
+        return CutProduct(self.targets, loads, tiles, walked, self.depth, self.tiling.stages, self.tiling.marks, of_sum)
 
 
 def boxed_product(function: HirFunction, facts: Facts, product: SumOfLoads | None = None) -> BoxedProduct | None:

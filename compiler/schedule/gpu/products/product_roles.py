@@ -2,7 +2,6 @@
 copied, which sums are multiplied of that, and what is computed for an element of the results when its sums are there."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from compiler.analysis.accesses import conjuncts, constraints_of
 from compiler.analysis.recognise import instructions_below, products_of_sum
@@ -12,14 +11,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
-from compiler.machines.gpu import GpuMachine
-from compiler.passes.whole_axes import elements_of
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, MultipliedSum
+from compiler.schedule.gpu.products.cut_product import read_roles
 from compiler.schedule.gpu.products.packed_rows import packed_rows
 from compiler.schedule.gpu.products.product_sums import unguarded
 from compiler.schedule.gpu.products.tiling import MARKED, Tiling
-from compiler.schedule.gpu.products.warp_product import WarpProduct, WarpTiling, product_of_tiles
 from compiler.schedule.gpu.scaled_sums import narrow_sum
 from compiler.schedule.gpu.taking_part import restricting, uneven_bounds
 from runtime.records import evolve
@@ -28,58 +25,38 @@ UNKNOWN = Affine((), -1)
 """A guard of which no form is known: it may leave out any term."""
 
 
-def read_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedProduct]:
+def product_of_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, BoxedProduct]:
     """The field of what each element of the results is, and the product of its blocks on so many processors."""
-    elements = elements_of(roles)
-    field, loops = elements.field, elements.loops
-    *outer, along = (axis for axis, loop in loops.items() if loop.place == "time")
-    *_, column = (axis for axis, loop in loops.items() if loop.place != "time")
-    tiles = {axis: roles.axes[axis].constant for axis in loops if axis in roles.axes}
-    marks = dict[str, Any](next(iter(loops.values())).marks)
-    own = {name: marks[name] for name in MARKED if name in marks}
-    turned = (column,) if own.get("turned") else ()
-    ((ring, type),) = elements.rings.items()
-    sides = {value: _operand(value, along, tiles, turned) for value in elements.copied[ring]}
-    factors, scale = [(target, *term) for target in elements.sums for term in _factors(target)], None
+    field, cut = read_roles(roles)
+    *outer, along = cut.walked
+    *_, (column,) = cut.tiles
+    own = {name: cut.marks[name] for name in MARKED if name in cut.marks}
+    sizes = {along: cut.depth, **{axis: size for (axis,), size in cut.tiles.items()}}
+    sides = {load.result: _operand(load, along, sizes, (column,) if own.get("turned") else ()) for load in cut.loads}
+    factors, scale = [(target, *term) for target in cut.sums for term in _factors(target)], None
     if not all(value in sides for _, a, b, _ in factors for value in (a, b)):
         known = narrow_sum(field)
         assert known is not None
         a, b = known.described.a, known.described.b
-        factors, scale = [(elements.sums[0], a, b, False)], known.scale
+        factors, scale = [(cut.sums[0], a, b, False)], known.scale
         for value in {a, b} - sides.keys():
             sides[value] = _of_bytes(value, sides, along, known.dtype)
     pairs = [sorted((sides[a], sides[b]), key=lambda side: side.axes == (column,)) for _, a, b, _ in factors]
     summed = tuple(MultipliedSum(target, a, b, sign) for (target, *_, sign), (a, b) in zip(factors, pairs, strict=True))
     rows, columns = summed[0].a, summed[0].b
     others = [side for side in sides.values() if not any(side.load in (one.a.load, one.b.load) for one in summed)]
-    tiling = Tiling(rows.axes, rows.tile, tiles[column], stages=type.stages, sums=len(elements.sums), products=len(summed), **own)
-    walk = dict[str, Any](loops[along].marks)
+    tiling = Tiling(rows.axes, rows.tile, cut.tiles[column,], stages=cut.stages, sums=len(cut.sums), products=len(summed), **own)
     guard, bounds = _guard(summed[0].target), tuple[Affine, ...]()
     if not any(side.load.where for side in sides.values()):
         guard = tuple(restricting(guard, field.axes))
         bounds = () if outer else uneven_bounds(field, guard, along)
     low = evolve(columns) if own.get("makes_low") else next(iter(others), None)
-    stretch = walk.get("stretch", 0)
-    product = BoxedProduct(summed, along, tuple(outer), tiling, processors, low, stretch, guard=guard, bounds=bounds, scale=scale)
-    return field, evolve(product, has_zeros=walk.get("zeros", False))
+    stretch, zeros = cut.marks_of_sum.get("stretch", 0), cut.marks_of_sum.get("zeros", False)
+    return field, BoxedProduct(summed, along, tuple(outer), tiling, processors, low, stretch, (), zeros, guard, bounds, scale)
 
 
-def read_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction, WarpProduct]:
-    """The field of what each element of the results is, and the product of its blocks on warps, whose threads copy and multiply."""
-    elements = elements_of(role)
-    *_, rows, columns = (axis for axis, loop in elements.loops.items() if loop.place != "time")
-    *_, along = elements.loops
-    marks = dict[str, Any](next(iter(elements.loops.values())).marks)
-    own, terms = (role.axes[rows].constant, role.axes[columns].constant), role.axes[along].constant
-    ((_, ring),) = elements.rings.items()
-    shape = WarpTiling(*own, terms, marks["down"], marks["across"], ring.stages)
-    return elements.field, product_of_tiles(elements.field, machine, elements.counted.get(rows, (rows,)), columns, along, shape)
-
-
-def _operand(value: Value, along: str, tiles: Mapping[str, int], turned: tuple[str, ...]) -> BoxedOperand:
+def _operand(load: Load, along: str, tiles: Mapping[str, int], turned: tuple[str, ...]) -> BoxedOperand:
     """What is copied, as boxes have it: the dims along which it has axes of its own, and the sum's."""
-    load = value.source
-    assert isinstance(load, Load)
     dims = {axis: dim for dim, form in enumerate(load.index) for axis in form.names if axis in tiles}
     own = tuple(axis for axis in dims if axis != along)
     return BoxedOperand(load, own, tuple(dims[axis] for axis in own), dims[along], tuple(tiles[axis] for axis in own), own == turned)

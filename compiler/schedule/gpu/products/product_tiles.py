@@ -2,8 +2,8 @@
 the sum, which carry the accumulators; operands on their way through shared memory. How many sums there are, which operands they share and
 what follows them is what `place` finds in the field."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Convert, Reduce, dtype_of
@@ -13,31 +13,11 @@ from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, is_float
 from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.cut_product import CutProduct
 from compiler.schedule.place import Placing
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import frozen
-
-
-class CutProduct(Protocol):
-    """A product as tiles need it: its sums; what is copied for them; the size of a block's tile along each axis of rows and columns, or
-    along several that are counted through; the axes of the sum, of which the last goes by so many terms; what the loops are marked with
-    that a tile leaves open."""
-
-    @property
-    def targets(self) -> Sequence[Contract | Reduce]: ...
-    @property
-    def loads(self) -> Sequence[Load]: ...
-    @property
-    def tiles(self) -> Mapping[tuple[str, ...], int]: ...
-    @property
-    def walked(self) -> Sequence[str]: ...
-    @property
-    def depth(self) -> int: ...
-    @property
-    def marks(self) -> dict[str, object]: ...
-    @property
-    def marks_of_sum(self) -> dict[str, object]: ...
 
 
 @frozen
@@ -82,13 +62,13 @@ class ProductTiles(Placing):
             marks |= {"axis": plan.digit, "through": " ".join(axes), **{f"extent_{axis}": self.field.axes[axis] for axis in axes}}
         elif not divides(plan.tile, extent := self.field.axes[plan.axis]):
             marks["extent"] = extent
-        return marks | self.product.marks_of_sum if plan.axis == self.along else marks
+        return {**marks, "pipeline": self.product.stages, **self.product.marks_of_sum} if plan.axis == self.along else marks
 
     def loop_over(self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators) -> None:
         if axis in self.counted:
             self.count_through(axis, group, region)
             return
-        plan, extent, carrying = self.table[axis], self.field.axes[axis], [target for target in self.product.targets if target in group]
+        plan, extent, carrying = self.table[axis], self.field.axes[axis], [target for target in self.product.sums if target in group]
         begun = [target for target in carrying if target not in state]
         result.update({target: self.identity(target, region) for target in begun})
         ragged = not divides(plan.tile, extent) and (plan.place == self.outer or (axis == self.along and self.is_ragged))

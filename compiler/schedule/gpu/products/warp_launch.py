@@ -48,21 +48,21 @@ class Stages:
         lane: Affine,
         region: TileRegion,
     ) -> None:
-        b, shape = region.builder, product.shape
+        b = region.builder
         self.placing, self.operand, self.product, self.block_row = placing, operand, product, rows
         self.is_a = rows is not None
-        self.extent = shape.rows if self.is_a else shape.columns
-        self.part = shape.part[0 if self.is_a else 1]
+        self.extent = product.rows if self.is_a else product.columns
+        self.part = product.part[0 if self.is_a else 1]
         size = operand.size
         self.map = product.kind.a if self.is_a else product.kind.b
         self.by_matrix = product.kind.by_matrix and size < (4 if operand.across else 8)
-        self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
+        self.wide, self.lines = (self.extent, product.depth) if operand.across else (product.depth, self.extent)
         if self.by_matrix:
-            self.tile = MatrixTile(b, operand.mem.dtype, shape.stages, self.lines, self.wide, size, "stage")
+            self.tile = MatrixTile(b, operand.mem.dtype, product.stages, self.lines, self.wide, size, "stage")
             self.memory, self.line = self.tile.memory, self.tile.line
         else:
             self.line = self.wide + GAP // size
-            type = Mem(operand.mem.dtype, (shape.stages, self.lines * self.line), space=Space.SHARED, align=128)
+            type = Mem(operand.mem.dtype, (product.stages, self.lines * self.line), space=Space.SHARED, align=128)
             self.memory = b.emit(SharedAlloc(type=type), "stage").result
         self.pieces = self.shared_out(thread, b)
         self.rows = [] if operand.across else [self.row(line, region) for line, _, _ in self.pieces]
@@ -171,7 +171,7 @@ class Stages:
     def ends(self, b: Builder, region: TileRegion) -> Value | None:
         """Whether pieces of this part of the sum may lie beyond an end."""
         operand, fields = self.operand, self.placing.field.axes
-        limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
+        limits = [(region.forms[operand.sum] + self.product.depth, fields[operand.sum], self.product.depth)]
         if operand.across:
             limits.append((region.starts[operand.own] + self.extent, fields[operand.own], self.extent))
         past_end: Value | None = None
@@ -209,7 +209,7 @@ class Stages:
         operand, placing = self.operand, self.placing
         inner = region.inside(b, (*self.product.own, *self.product.walked))
         line, along, _ = self.pieces[number]
-        ends = [(operand.sum, self.product.shape.depth)]
+        ends = [(operand.sum, self.product.depth)]
         if operand.across:
             inner.forms[operand.own] = region.starts[operand.own] + along
             ends.append((operand.own, self.extent))
@@ -310,19 +310,18 @@ BAND = 16
 
 class WarpProductLaunch(MatrixBlocks):
     def __init__(self, field: HirFunction, product: WarpProduct) -> None:
-        shape = product.shape
-        words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
+        words = [f"{product.rows} by {product.columns} sums a block, {' by '.join(map(str, product.part))} a warp, on the tensor cores"]
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
-            words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
+            words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {product.stages} stages of {product.depth} terms")
         super().__init__(field, product.own, product.walked, product.threads, words)
         self.product = product
         self.first_row = Affine()
         """Of the block's tile, counted through all axes of the rows."""
 
     def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
-        b, shape = region.builder, self.product.shape
-        extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(shape.rows)]
-        extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
+        b, product = region.builder, self.product
+        extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(product.rows)]
+        extents.append(self.field.axes[self.product.b.own].ceildiv(product.columns))
         counts = [b.count(extent) for extent in extents]
         total = b.product(counts)
         with self.blocks(total, region, ()) as (inner, number):
@@ -331,15 +330,15 @@ class WarpProductLaunch(MatrixBlocks):
 
     def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
         """The place of the block's tile: in bands of rows."""
-        b, shape = region.builder, self.product.shape
+        b, product = region.builder, self.product
         down, across = counts[-2:]
         matrix = b.mul(down, across)
         rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
         self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
         row, column = banded(b, block, down, across, BAND)
-        self.first_row = Affine.of(row.name) * shape.rows
+        self.first_row = Affine.of(row.name) * product.rows
         columns = self.product.b.own
-        region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
+        region.forms[columns] = region.starts[columns] = Affine.of(column.name) * product.columns
         if self.product.a.across:
             region.starts[self.product.a.own] = self.first_row
         region.axes |= {*self.own, *self.batch}
@@ -347,22 +346,22 @@ class WarpProductLaunch(MatrixBlocks):
     # ---- the sum ----
 
     def multiplied(self, group: Sequence[Target], region: TileRegion) -> None:
-        b, product, shape = region.builder, self.product, self.product.shape
-        rows, columns = shape.part
+        b, product = region.builder, self.product
+        rows, columns = product.part
         thread = Affine.of(thread_index(b).name)
         lane = lane_index(b)
         warp = warp_index(b)
-        first_row = b.named((warp % shape.down) * rows)
-        first_column = b.named(warp.floordiv(shape.down) * columns)
+        first_row = b.named((warp % product.down) * rows)
+        first_column = b.named(warp.floordiv(product.down) * columns)
         a = Stages(self, product.a, product, self.first_row, first_row, thread, lane, region)
         other = Stages(self, product.b, product, None, first_column, thread, lane, region)
         sides = (a, other)
-        steps = b.index(self.field.axes[product.sum].ceildiv(shape.depth), "steps")
+        steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
         for axis in product.outer:
             steps = b.mul(steps, b.count(self.field.axes[axis]))
         places: list[Value] = [b.const(0, "index") for _ in counts]
-        for stage in range(shape.stages - 1):
+        for stage in range(product.stages - 1):
             for side in sides:
                 side.begin(b, self.inside_sum(region, b, places), Affine.of(stage), b.op("lt", b.index(stage), steps))
             for side in sides:
@@ -383,20 +382,20 @@ class WarpProductLaunch(MatrixBlocks):
             total, *rest = loop.carried
             places, held = rest[: len(places)], rest[len(places) :]
             step = Affine.of(loop.variable.name)
-            parts = shape.depth // product.step
+            parts = product.depth // product.step
             for deep in range(parts):
                 last = deep == parts - 1
-                now = self.registers(body, late, _turn(body, step, shape.stages), deep)
+                now = self.registers(body, late, _turn(body, step, product.stages), deep)
                 if last:
                     for side in sides:
                         side.arrive(body)
                     body.emit(AsyncCommit())
                     self.wait(body)
-                at = _turn(body, step + (1 if last else 0), shape.stages)
+                at = _turn(body, step + (1 if last else 0), product.stages)
                 following = self.registers(body, early, at, 0 if last else deep + 1)
                 if deep == 0:
                     self.ahead(region, body, sides, places, step, steps)
-                multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.dtype, unit=product.unit)
+                multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.a.mem.dtype, unit=product.unit)
                 total, held = body.emit(multiplied).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         down, across = product.kind.total.position(lane, (Affine.of(names[SIMD]), Affine.of(names["half"])))
@@ -414,10 +413,10 @@ class WarpProductLaunch(MatrixBlocks):
 
     def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
         """The body at a row and a column of the results."""
-        inner, product, shape = region.inside(b, self.product.own), self.product, self.product.shape
+        inner, product = region.inside(b, self.product.own), self.product
         inner.forms.update(row_digits(self.field, product, row, b))
         inner.forms[product.b.own] = column
-        for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (product.b.own, shape.columns)):
+        for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.own, product.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
         return inner
@@ -427,7 +426,7 @@ class WarpProductLaunch(MatrixBlocks):
 
     def ahead(self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
         """Copies of the stage that was read last begin."""
-        stages = self.product.shape.stages
+        stages = self.product.stages
         turn = step + (stages - 1)
         inside = b.op("lt", b.index(turn), steps)
         for side in sides:
@@ -437,12 +436,12 @@ class WarpProductLaunch(MatrixBlocks):
         """The body at a place of the sum."""
         inner = region.inside(b, (*self.product.own, *self.product.walked))
         for axis, position in zip(self.product.walked, places, strict=True):
-            inner.forms[axis] = Affine.of(position.name) * (self.product.shape.depth if axis == self.product.sum else 1)
+            inner.forms[axis] = Affine.of(position.name) * (self.product.depth if axis == self.product.sum else 1)
         return inner
 
     def wait(self, b: Builder) -> None:
         """The next stage has arrived, and all threads have read the one before."""
-        b.emit(AsyncWait(count=self.product.shape.stages - 2))
+        b.emit(AsyncWait(count=self.product.stages - 2))
         b.emit(SyncThreads())
 
 

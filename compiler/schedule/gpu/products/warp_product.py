@@ -3,7 +3,7 @@ has an axis that tiles lie along, the sum has one; other axes are places of the 
 copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone: what
 is chosen is a tile."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 
@@ -20,6 +20,7 @@ from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
 from compiler.schedule.tile_sizes import tile_of
@@ -84,39 +85,24 @@ class WarpOperand:
 
 
 @frozen(eq=False)
-class WarpTiling:
-    """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and how many stages."""
-
-    rows: int
-    columns: int
-    depth: int
-    down: int
-    across: int
-    stages: int
-
-    @property
-    def part(self) -> tuple[int, int]:
-        """Rows and columns of a warp."""
-        return self.rows // self.down, self.columns // self.across
-
-
-@frozen(eq=False)
 class WarpProduct:
-    """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element; `guard`: outside of
-    it products count nothing, whatever the factors are."""
+    """A field that is one product with what follows it. A block's tile has rows and columns, of which `down` by `across` warps each have a
+    part; `depth`: terms of a stage; `outer`: the sum's axes that are walked element by element; `guard`: outside of it products count
+    nothing, whatever the factors are."""
 
     target: Contract | Reduce
     unit: str
     kind: WarpKind
+    guard: tuple[Affine, ...]
     a: WarpOperand
     b: WarpOperand
     outer: tuple[str, ...]
-    shape: WarpTiling
-    guard: tuple[Affine, ...]
-
-    @property
-    def dtype(self) -> str:
-        return self.a.mem.dtype
+    rows: int
+    columns: int
+    down: int
+    across: int
+    depth: int
+    stages: int
 
     @property
     def sum(self) -> str:
@@ -133,8 +119,13 @@ class WarpProduct:
         return (*self.outer, self.sum)
 
     @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a warp."""
+        return self.rows // self.down, self.columns // self.across
+
+    @property
     def threads(self) -> int:
-        return self.kind.lanes * self.shape.down * self.shape.across
+        return self.kind.lanes * self.down * self.across
 
     @property
     def step(self) -> int:
@@ -146,36 +137,10 @@ class WarpProduct:
         """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
         return _steps(self.kind, self.a, self.b)[1]
 
-    # ---- in tiles ----
 
-    @property
-    def targets(self) -> Sequence[Contract | Reduce]:
-        return (self.target,)
-
-    @property
-    def loads(self) -> Sequence[Load]:
-        return self.a.load, self.b.load
-
-    @property
-    def tiles(self) -> Mapping[tuple[str, ...], int]:
-        return {self.a.axes: self.shape.rows, self.b.axes: self.shape.columns}
-
-    @property
-    def depth(self) -> int:
-        return self.shape.depth
-
-    @property
-    def marks(self) -> dict[str, object]:
-        return {"down": self.shape.down, "across": self.shape.across}
-
-    @property
-    def marks_of_sum(self) -> dict[str, object]:
-        return {"pipeline": self.shape.stages}
-
-
-def warp_product(function: HirFunction, facts: Facts) -> WarpProduct | None:
-    """The field as a product for tensor cores; None where they don't take it: more than one sum, operands that are computed, types, little
-    to do."""
+def warp_tiles(function: HirFunction, facts: Facts) -> CutProduct | None:
+    """The tiles of a field that tensor cores multiply; None where they don't: more than one sum, operands that are computed, types, little
+    to do. Raises `Impossible`."""
     if function.kernel_info is not None and function.kernel_info.tensor_cores is False:
         return None
     factors = _factors(function, facts.machine)
@@ -201,19 +166,20 @@ def warp_product(function: HirFunction, facts: Facts) -> WarpProduct | None:
     others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
     wished = tile_of(function)
     sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
-    shape = _shape(facts, factors.kind, a, b, about, others, terms, sizes)
-    return None if shape is None else factors.product(a, b, shape)
+    walked = (*(axis for axis in described.k if axis != along), along)
+    return _cut(facts, factors, a, b, walked, about, others, terms, sizes)
 
 
-def product_of_tiles(
-    function: HirFunction, machine: GpuMachine, rows: tuple[str, ...], columns: str, along: str, shape: WarpTiling
-) -> WarpProduct:
-    """The product of a field whose tiles are known, along these axes of rows and of columns, and this one of the sum."""
-    factors = _factors(function, machine)
+def product_of_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction, WarpProduct]:
+    """The field of what each element of the results is, and the product of its blocks, whose threads copy and multiply."""
+    field, cut = read_roles(role)
+    factors, (*outer, along), (rows, columns) = _factors(field, machine), cut.walked, cut.tiles
     assert factors is not None
-    own = [(columns,) if any(columns in form.names for form in load.index) else rows for load in factors.loads]
-    a, b = sorted(factors.sides(function, own, along), key=lambda side: side.axes != rows)
-    return factors.product(a, b, shape)
+    own = [columns if any(columns[0] in form.names for form in load.index) else rows for load in factors.loads]
+    a, b = sorted(factors.sides(field, own, along), key=lambda side: side.axes != rows)
+    (target,), marks = cut.sums, cut.marks
+    sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages)
+    return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, a, b, tuple(outer), *sizes)
 
 
 @frozen(eq=False)
@@ -223,21 +189,16 @@ class _Factors:
     described: ProductSum
     loads: Sequence[Load]
     guards: Sequence[tuple[Value, ...]]
+    guard: tuple[Affine, ...]
     machine: GpuMachine
     unit: str
     kind: WarpKind
-    guard: tuple[Affine, ...]
 
     def sides(self, function: HirFunction, own: Sequence[tuple[str, ...]], along: str) -> list[WarpOperand]:
         """The operands, with tiles along these axes of theirs; only those that can be copied so."""
         given = zip(self.loads, self.guards, own, strict=True)
         sides = [_operand(function, self.machine, self.kind, load, guards, axes, along) for load, guards, axes in given]
         return [side for side in sides if side is not None]
-
-    def product(self, a: WarpOperand, b: WarpOperand, shape: WarpTiling) -> WarpProduct:
-        target, outer = self.described.op, tuple(axis for axis in self.described.k if axis != a.sum)
-        assert isinstance(target, Contract | Reduce)
-        return WarpProduct(target, self.unit, self.kind, a, b, outer, shape, self.guard)
 
 
 def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
@@ -263,7 +224,7 @@ def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
         if each.pad is not None or each.mem.source is not None or any(name not in known for form in each.index for name in form.names):
             return None
     guards = [tuple(of if each.where is None else [*of, each.where]) for each, of in ((load, of_a), (other, of_b))]
-    return _Factors(described, (load, other), guards, machine, unit.name, kind, guard)
+    return _Factors(described, (load, other), guards, guard, machine, unit.name, kind)
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
@@ -322,20 +283,21 @@ GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
 
-def _shape(
+def _cut(
     facts: Facts,
-    kind: WarpKind,
+    factors: _Factors,
     a: WarpOperand,
     b: WarpOperand,
+    walked: Sequence[str],
     about: Sequence[int],
     others: int,
     summed: int,
     sizes: Sequence[int | None],
-) -> WarpTiling | None:
+) -> CutProduct | None:
     """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
     and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
     program says. Raises `Impossible`."""
-    size, step = a.size, _steps(kind, a, b)[0]
+    kind, size, step = factors.kind, a.size, _steps(factors.kind, a, b)[0]
     shared = facts.machine.stage_shared
     methods = {a.way, b.way}
     line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
@@ -365,7 +327,9 @@ def _shape(
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return WarpTiling(rows, columns, depth, down, across, stages(rows, columns))
+    tile, marks, target = {a.axes: rows, b.axes: columns}, {"down": down, "across": across}, factors.described.op
+    assert isinstance(target, Contract | Reduce)
+    return CutProduct((target,), factors.loads, tile, walked, depth, stages(rows, columns), marks, {})
 
 
 def _steps(kind: WarpKind, a: WarpOperand, b: WarpOperand) -> tuple[int, int]:
