@@ -104,15 +104,24 @@ class Stages:
         return self.tile.place(line, along, b) if self.by_matrix else b.index(line * self.line + along)
 
     def begin(self, b: Builder, region: TileRegion, stage: Affine, enabled: Value) -> None:
-        """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
-        self.stage = stage
-        match self.operand.way:
-            case CopyMethod.BESIDE:
-                self.copied(b, region, enabled)
-            case CopyMethod.WORDS:
-                self.coming = self.words(b, region, enabled)
-            case CopyMethod.ELEMENTS:
-                self.coming = self.elements(b, region, enabled)
+        """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one; outside are zeros."""
+        self.stage, operand = stage, self.operand
+        if operand.way is CopyMethod.WORDS:
+            self.coming = self.words(b, region, enabled)
+            return
+        for number, (_, _, position) in enumerate(self.pieces):
+            inner = self.at(b, region, number)
+            (mem, index), where = self.source(inner), self.where(inner, enabled) or enabled
+            if operand.way is CopyMethod.BESIDE:
+                to, unit, hint = (stage, Affine.of(position.name)), operand.unit, "l2" if operand.unit == CHUNK else "default"
+                b.emit(
+                    AsyncCopy(
+                        destination=self.memory, destination_index=to, source=mem, source_index=index, bytes=unit, hint=hint, where=where
+                    )
+                )
+            else:
+                zero = b.const(0 if operand.mem.dtype in ("i8", "u8") else 0.0, operand.mem.dtype)
+                self.coming.append(b.select(where, b.load(mem, index, where), zero))
 
     def arrive(self, b: Builder) -> None:
         """What comes through registers is stored."""
@@ -125,46 +134,18 @@ class Stages:
                 b.store(self.memory, values[0], index)
         self.coming = []
 
-    def copied(self, b: Builder, region: TileRegion, enabled: Value) -> None:
-        operand = self.operand
-        for number, (_, _, position) in enumerate(self.pieces):
-            inner = self.at(b, region, number)
-            b.emit(
-                AsyncCopy(
-                    destination=self.memory,
-                    destination_index=(self.stage, Affine.of(position.name)),
-                    source=self.source(region),
-                    source_index=self.index(inner),
-                    bytes=operand.unit,
-                    hint="l2" if operand.unit == CHUNK else "default",
-                    where=self.where(inner, enabled),
-                )
-            )
-
-    def elements(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
-        """This thread's elements, 0 outside."""
-        elements = []
-        for number in range(len(self.pieces)):
-            inner = self.at(b, region, number)
-            where = self.where(inner, enabled)
-            read = b.load(self.source(region), self.index(inner), where)
-            elements.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
-        return elements
-
     def words(self, b: Builder, region: TileRegion, enabled: Value) -> list[Value]:
         """This thread's pieces as words. Most parts of the sum have all of them; only where one may end is asked how much there is."""
         types = [U32] * (len(self.pieces) * CHUNK // WORD)
         with b.branch(enabled, types) as (inside, outside, choice):
             outside.yield_(*[outside.const(0, "u32") for _ in types])
             ends = self.ends(inside, region)
-            if self.operand.guards:
-                inside.yield_(*self.some(inside, region))
-            elif ends is None:
-                inside.yield_(*self.whole(inside, region))
+            if self.operand.guards or ends is None:
+                inside.yield_(*self.read(inside, region, bool(self.operand.guards)))
             else:
                 with inside.branch(ends, types) as (part, all_, which):
-                    part.yield_(*self.some(part, region))
-                    all_.yield_(*self.whole(all_, region))
+                    part.yield_(*self.read(part, region, True))
+                    all_.yield_(*self.read(all_, region, False))
                 inside.yield_(*which.results)
         return choice.results
 
@@ -181,27 +162,19 @@ class Stages:
                 past_end = beyond if past_end is None else b.op("or", past_end, beyond)
         return past_end
 
-    def whole(self, b: Builder, region: TileRegion) -> list[Value]:
+    def read(self, b: Builder, region: TileRegion, partly: bool) -> list[Value]:
+        """The pieces of a part of the sum, of which some may end within, or not be there."""
         words: list[Value] = []
         for number in range(len(self.pieces)):
-            inner = self.at(b, region, number)
-            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
-        return words
-
-    def some(self, b: Builder, region: TileRegion) -> list[Value]:
-        operand, words = self.operand, []
-        for number in range(len(self.pieces)):
-            inner = self.at(b, region, number)
-            fast = operand.own if operand.across else operand.sum
-            valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
-            inner.masks.pop(fast, None)
-            where = self.placing.mask(inner, inner.masks, None)
-            for guard in operand.guards:
-                holds = self.placing.value(guard, inner)
-                where = b.both(where, holds)
-            if where is not None:
-                valid = b.select(where, valid, b.const(0, "index"))
-            words += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
+            inner, valid = self.at(b, region, number), None
+            if partly:
+                fast = self.operand.own if self.operand.across else self.operand.sum
+                valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
+                inner.masks.pop(fast, None)
+                where = self.where(inner, None)
+                valid = valid if where is None else b.select(where, valid, b.const(0, "index"))
+            mem, index = self.source(inner)
+            words += b.emit(LoadWords(mem=mem, index=index, valid=valid)).results
         return words
 
     def at(self, b: Builder, region: TileRegion, number: int) -> TileRegion:
@@ -221,22 +194,18 @@ class Stages:
                 inner.masks[axis] = placing.field.axes[axis]
         return inner
 
-    def where(self, region: TileRegion, enabled: Value) -> Value:
+    def where(self, region: TileRegion, enabled: Value | None) -> Value | None:
         """Whether there is something at a place."""
-        b, operand = region.builder, self.operand
         mask = self.placing.mask(region, region.masks, None)
-        inside = enabled if mask is None else b.op("and", enabled, mask)
-        for guard in operand.guards:
-            inside = b.op("and", inside, self.placing.value(guard, region))
-        return inside
+        enabled = enabled if mask is None else region.builder.both(enabled, mask)
+        for guard in self.operand.guards:
+            enabled = region.builder.both(enabled, self.placing.value(guard, region))
+        return enabled
 
-    def source(self, region: TileRegion) -> Value:
-        mem = region.find(self.operand.load.mem)
+    def source(self, region: TileRegion) -> tuple[Value, tuple[Affine, ...]]:
+        load, mem = self.operand.load, region.find(self.operand.load.mem)
         assert mem is not None
-        return mem
-
-    def index(self, region: TileRegion) -> tuple[Affine, ...]:
-        return tuple(self.placing.form(form, region) for form in self.operand.load.index)
+        return mem, tuple(self.placing.index(load.index, load.mem, region))
 
     # ---- reading ----
 
