@@ -37,13 +37,29 @@ class PackedRows:
 
 
 @frozen(eq=False)
-class BoxedOperand:
-    """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
-    that boxes hold a piece of. `tile`: how much of each own axis a tile has; `turned`: whether blocks bring what lies across to the order
-    of the sum's axis, in squares, where it was copied to; `packed`: how elements are made of its bytes."""
+class ProductOperand:
+    """An operand: the load, and its own axes."""
 
     load: Load
     axes: tuple[str, ...]
+
+    @property
+    def mem(self) -> Mem:
+        return mem_of(self.load.mem)
+
+    @property
+    def axis(self) -> str:
+        """The own axis of an operand that has one."""
+        (axis,) = self.axes
+        return axis
+
+
+@frozen(eq=False)
+class BoxedOperand(ProductOperand):
+    """The axes are those that lie outermost in memory first. The dim that each runs along; and that of the sum's axis, of which boxes hold
+    a piece. `tile`: how much of each own axis a tile has; `turned`: whether blocks bring what lies across to the order of the sum's axis,
+    in squares, where it was copied to; `packed`: how elements are made of its bytes."""
+
     dims: tuple[int, ...]
     along: int
     tile: tuple[int, ...] = ()
@@ -59,17 +75,6 @@ class BoxedOperand:
     def depth(self) -> int:
         """Elements of the sum in a step."""
         return SWIZZLED // bytes_of(self.dtype)
-
-    @property
-    def mem(self) -> Mem:
-        assert isinstance(self.load.mem.type, Mem)
-        return self.load.mem.type
-
-    @property
-    def axis(self) -> str:
-        """The own axis of an operand that has one."""
-        (axis,) = self.axes
-        return axis
 
     @property
     def across(self) -> bool:

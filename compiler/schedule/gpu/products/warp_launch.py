@@ -94,10 +94,10 @@ class Stages:
         if self.block_row is not None:
             row, count = self.block_row + line, row_count(placing.field, self.product, b)
         else:
-            row, count = region.starts[self.operand.own] + line, placing.field.axes[self.operand.own]
+            row, count = region.starts[self.operand.axis] + line, placing.field.axes[self.operand.axis]
         if not divides(self.extent, count):
             row = Affine.of(b.op("min", b.index(row), b.index(count - 1)).name)
-        return row_digits(placing.field, self.product, row, b) if self.is_a else {self.operand.own: row}
+        return row_digits(placing.field, self.product, row, b) if self.is_a else {self.operand.axis: row}
 
     def place(self, line: Affine, along: Affine, b: Builder) -> Value:
         """Where an element lies in a stage."""
@@ -154,7 +154,7 @@ class Stages:
         operand, fields = self.operand, self.placing.field.axes
         limits = [(region.forms[operand.sum] + self.product.depth, fields[operand.sum], self.product.depth)]
         if operand.across:
-            limits.append((region.starts[operand.own] + self.extent, fields[operand.own], self.extent))
+            limits.append((region.starts[operand.axis] + self.extent, fields[operand.axis], self.extent))
         past_end: Value | None = None
         for end, extent, tile in limits:
             if not divides(tile, extent):
@@ -168,7 +168,7 @@ class Stages:
         for number in range(len(self.pieces)):
             inner, valid = self.at(b, region, number), None
             if partly:
-                fast = self.operand.own if self.operand.across else self.operand.sum
+                fast = self.operand.axis if self.operand.across else self.operand.sum
                 valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
                 inner.masks.pop(fast, None)
                 where = self.where(inner, None)
@@ -184,8 +184,8 @@ class Stages:
         line, along, _ = self.pieces[number]
         ends = [(operand.sum, self.product.depth)]
         if operand.across:
-            inner.forms[operand.own] = region.starts[operand.own] + along
-            ends.append((operand.own, self.extent))
+            inner.forms[operand.axis] = region.starts[operand.axis] + along
+            ends.append((operand.axis, self.extent))
         else:
             inner.forms.update(self.rows[number])
         inner.forms[operand.sum] = region.forms[operand.sum] + (line if operand.across else along)
@@ -290,7 +290,7 @@ class WarpProductLaunch(MatrixBlocks):
     def tiles_of_blocks(self, group: Sequence[Target], region: TileRegion) -> None:
         b, product = region.builder, self.product
         extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(product.rows)]
-        extents.append(self.field.axes[self.product.b.own].ceildiv(product.columns))
+        extents.append(self.field.axes[self.product.b.axis].ceildiv(product.columns))
         counts = [b.count(extent) for extent in extents]
         total = b.product(counts)
         with self.blocks(total, region, ()) as (inner, number):
@@ -306,10 +306,10 @@ class WarpProductLaunch(MatrixBlocks):
         self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
         row, column = banded(b, block, down, across, BAND)
         self.first_row = Affine.of(row.name) * product.rows
-        columns = self.product.b.own
+        columns = self.product.b.axis
         region.forms[columns] = region.starts[columns] = Affine.of(column.name) * product.columns
         if self.product.a.across:
-            region.starts[self.product.a.own] = self.first_row
+            region.starts[self.product.a.axis] = self.first_row
         region.axes |= {*self.own, *self.batch}
 
     # ---- the sum ----
@@ -369,7 +369,7 @@ class WarpProductLaunch(MatrixBlocks):
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         down, across = product.kind.total.position(lane, (Affine.of(names[SIMD]), Affine.of(names["half"])))
         row = self.first_row + first_row + down + Affine.of(names["row"]) * product.kind.a.shape[0]
-        column = region.starts[product.b.own] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
+        column = region.starts[product.b.axis] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
 
         def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
             return self.standing(region, b, row.substitute(places), column.substitute(places))
@@ -384,8 +384,8 @@ class WarpProductLaunch(MatrixBlocks):
         """The body at a row and a column of the results."""
         inner, product = region.inside(b, self.product.own), self.product
         inner.forms.update(row_digits(self.field, product, row, b))
-        inner.forms[product.b.own] = column
-        for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.own, product.columns)):
+        inner.forms[product.b.axis] = column
+        for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.axis, product.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
         return inner

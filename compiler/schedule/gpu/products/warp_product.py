@@ -15,11 +15,11 @@ from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WarpKind
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, bytes_of
+from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.products.boxed_operands import divides
+from compiler.schedule.gpu.products.boxed_operands import ProductOperand, divides
 from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
@@ -46,23 +46,15 @@ class CopyMethod(Enum):
 
 
 @frozen(eq=False)
-class WarpOperand:
-    """A side of the product: its load, what must hold for it to count (else it is 0), its own axes (of rows there may be several, whose
-    elements are counted through) and the sum's. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
+class WarpOperand(ProductOperand):
+    """Of rows there may be several axes, whose elements are counted through. What must hold for an element to count (else it is 0), and the
+    sum's axis. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
 
-    load: Load
     guards: tuple[Value, ...]
-    axes: tuple[str, ...]
     sum: str
     across: bool
     unit: int
     way: CopyMethod
-
-    @property
-    def own(self) -> str:
-        """The own axis of an operand that has one."""
-        (axis,) = self.axes
-        return axis
 
     @property
     def words(self) -> str:
@@ -74,10 +66,6 @@ class WarpOperand:
                 return f"through registers, {self.unit} bytes at a time"
             case CopyMethod.ELEMENTS:
                 return "element by element"
-
-    @property
-    def mem(self) -> Mem:
-        return mem_of(self.load.mem)
 
     @property
     def size(self) -> int:
@@ -111,7 +99,7 @@ class WarpProduct:
     @property
     def own(self) -> tuple[str, ...]:
         """Axes of the results' rows and columns."""
-        return (*self.a.axes, self.b.own)
+        return (*self.a.axes, self.b.axis)
 
     @property
     def walked(self) -> tuple[str, ...]:
@@ -158,16 +146,7 @@ def warp_tiles(function: HirFunction, facts: Facts) -> CutProduct | None:
         a, b = other, one
     if not a.across:
         a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
-    about = [prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (a, b)]
-    terms = prod(facts.about(function.axes[axis]) for axis in described.k)
-    wanted = function.kernel_info is not None and function.kernel_info.tensor_cores
-    if not wanted and (min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST):
-        return None
-    others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
-    wished = tile_of(function)
-    sizes = [next((wished[axis] for axis in axes if axis in wished), None) for axes in (a.axes, b.axes, (along,))]
-    walked = (*(axis for axis in described.k if axis != along), along)
-    return _cut(facts, factors, a, b, walked, about, others, terms, sizes)
+    return _cut(function, facts, factors, a, b)
 
 
 def product_of_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction, WarpProduct]:
@@ -248,10 +227,10 @@ def _operand(
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
     unit = _unit(function, load, fast) if together else size
     if unit >= LEAST_COPY and machine.has(Feature.ASYNC_COPIES):
-        return WarpOperand(load, guards, own, along, across, unit, CopyMethod.BESIDE)
+        return WarpOperand(load, own, guards, along, across, unit, CopyMethod.BESIDE)
     if together:
-        return WarpOperand(load, guards, own, along, across, WIDEST, CopyMethod.WORDS)
-    return WarpOperand(load, guards, own, along, across, size, CopyMethod.ELEMENTS)
+        return WarpOperand(load, own, guards, along, across, WIDEST, CopyMethod.WORDS)
+    return WarpOperand(load, own, guards, along, across, size, CopyMethod.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -270,7 +249,7 @@ def _unit(function: HirFunction, load: Load, fast: str) -> int:
 def _is_rows(function: HirFunction, one: WarpOperand, other: WarpOperand) -> bool:
     """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
     last = {axis for op in function.body.body if isinstance(op, Store) and op.index for axis in op.index[-1].names}
-    return one.own not in last or other.own in last
+    return one.axis not in last or other.axis in last
 
 
 TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
@@ -283,53 +262,53 @@ GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
 
-def _cut(
-    facts: Facts,
-    factors: _Factors,
-    a: WarpOperand,
-    b: WarpOperand,
-    walked: Sequence[str],
-    about: Sequence[int],
-    others: int,
-    summed: int,
-    sizes: Sequence[int | None],
-) -> CutProduct | None:
+def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand, b: WarpOperand) -> CutProduct | None:
     """The tile that takes least time: what a processor computes and loads in its rounds. Where a sum is over as soon as it has begun, tiles
-    and stages are few, so that blocks store while others load. `sizes`: rows, columns and terms that the
-    program says. Raises `Impossible`."""
+    and stages are few, so that blocks store while others load. None where there is little to do. Raises `Impossible`."""
+
+    def elements(axes: Iterable[str]) -> int:
+        return prod(facts.about(function.axes[axis]) for axis in axes)
+
+    info, over = function.kernel_info, factors.described.k
+    rows, columns, summed = elements(a.axes), elements(b.axes), elements(over)
+    if not (info is not None and info.tensor_cores) and min(rows, columns, summed, elements([a.sum])) < LEAST:
+        return None
+    others = elements(axis for axis in function.axes if axis not in (*a.axes, *b.axes, *over))
     kind, size, step = factors.kind, a.size, _steps(factors.kind, a, b)[0]
     shared = facts.machine.stage_shared
     methods = {a.way, b.way}
     line = LINE // 2 if CopyMethod.ELEMENTS in methods or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
     most = 64 * 64 if CopyMethod.ELEMENTS in methods else 128 * 128 if size == 8 or CopyMethod.WORDS in methods else 128 * 256
-
     most = min(most, SHORT_TILE) if summed <= depth else most
     turns = max(2, -(-summed // depth))
 
-    def stages(rows: int, columns: int) -> int:
-        return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
+    def stages(high: int, wide: int) -> int:
+        return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((high + wide) * (line + (GAP if size >= 4 else 0))))
 
     def cost(tile: tuple[int, int, int, int]) -> int:
-        rows, columns, _, _ = tile
-        tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
-        return -(-tiles // facts.processors) * (rows * columns + BORDER * (rows + columns))
+        high, wide, _, _ = tile
+        tiles = -(-rows // high) * -(-columns // wide) * others
+        return -(-tiles // facts.processors) * (high * wide + BORDER * (high + wide))
 
-    def takes(rows: int, columns: int, down: int, across: int) -> bool:
-        return rows * columns <= most and stages(rows, columns) >= 2 and kind.is_whole((rows // down, columns // across, step))
+    def takes(high: int, wide: int, down: int, across: int) -> bool:
+        return high * wide <= most and stages(high, wide) >= 2 and kind.is_whole((high // down, wide // across, step))
 
-    fitting = [tile for tile in TILES if takes(*tile)]
-    down, across, terms = sizes
-    tiles = [tile for tile in fitting if down in (None, tile[0]) and across in (None, tile[1]) and terms in (None, depth)]
+    fitting, wished = [tile for tile in TILES if takes(*tile)], tile_of(function)
+    tiles = fitting
+    for axes, known in ((a.axes, 0), (b.axes, 1), ((a.sum,), None)):
+        wanted = next((wished[axis] for axis in axes if axis in wished), None)
+        tiles = [tile for tile in tiles if wanted in (None, depth if known is None else tile[known])]
     if fitting and not tiles:
-        shapes = ", ".join(f"{rows} by {columns}" for rows, columns, _, _ in fitting)
+        shapes = ", ".join(f"{high} by {wide}" for high, wide, _, _ in fitting)
         raise Impossible("0503", "`@tile` has no size that tensor cores take here", f"tiles can be {shapes}, with steps of {depth} terms")
     if not tiles:
         return None
-    rows, columns, down, across = min(tiles, key=cost)
-    tile, marks, target = {a.axes: rows, b.axes: columns}, {"down": down, "across": across}, factors.described.op
+    high, wide, down, across = min(tiles, key=cost)
+    target, walked = factors.described.op, (*(axis for axis in over if axis != a.sum), a.sum)
     assert isinstance(target, Contract | Reduce)
-    return CutProduct((target,), factors.loads, tile, walked, depth, stages(rows, columns), marks, {})
+    marks = {"down": down, "across": across}
+    return CutProduct((target,), factors.loads, {a.axes: high, b.axes: wide}, walked, depth, stages(high, wide), marks, {})
 
 
 def _steps(kind: WarpKind, a: WarpOperand, b: WarpOperand) -> tuple[int, int]:
