@@ -8,11 +8,15 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
 from compiler.schedule.region import Accumulators, TileLoop, TileRegion, by_target
+from compiler.schedule.table import NARROW
 from compiler.schedule.tile_values import TileValues
 from runtime.records import evolve
 
 CHUNKS = 64
 """Of a reduction: more than any machine's cores share evenly, few enough to combine at once."""
+
+STREAMS = 4
+"""Of a chunk: processors fetch ahead of some, and few have more than that in flight."""
 
 SCAN_CHUNKS = 64
 """Of a scan. Twice the threads meet: a long scan is read twice, but no thread waits for another in between."""
@@ -22,9 +26,16 @@ LEAST_TILES = 16
 
 
 def chunked_loop(placing: TileValues, loop: TileLoop, region: TileRegion, result: Accumulators) -> None:
-    """All whole tiles of reductions."""
+    """All whole tiles of reductions. A chunk of one axis in vectors is read as several streams side by side: processors fetch ahead of
+    each."""
     b, carrying = region.builder, loop.carrying
     tiles = b.index(loop.high, "total")
+    streams = 1 if any(placing.target_axes(target) != {loop.plan.axis} or placing.searched(target) for target in carrying) else STREAMS
+    if loop.plan.lanes > 1 and loop.plan.registers == streams * NARROW:
+        region.narrow[loop.plan.axis] = loop.plan.narrowed()
+        result.update({t: placing.identity(t, region) for t in carrying if isinstance(t, Reduce | Contract)})
+    else:
+        streams = 1
     before = [value for target in carrying for value in result[target]]
     buffers = [b.alloc(Mem(dtype_of(value), (CHUNKS, *_extents(value)), align=64), "partial") for value in before]
     with b.loop("chunk", 0, CHUNKS, place="thread") as (body, chunks):
@@ -33,7 +44,10 @@ def chunked_loop(placing: TileValues, loop: TileLoop, region: TileRegion, result
         # few tiles lie in chunks all over: threads take neighbouring ones
         ends = body.mul(chunks.variable, tiles), body.mul(body.add(chunks.variable, body.const(1, "index")), tiles)
         first, last = (body.index(Affine.of(end.name).floordiv(CHUNKS)) for end in ends)
-        placing.one_loop(evolve(loop, low=Affine.of(first.name), high=Affine.of(last.name)), inner, own)
+        if streams == 1:
+            placing.one_loop(evolve(loop, low=Affine.of(first.name), high=Affine.of(last.name)), inner, own)
+        else:
+            own = _in_streams(placing, loop, first, body.sub(last, first), inner, own)
         for buffer, value in zip(buffers, [value for target in carrying for value in own[target]], strict=True):
             body.store(buffer, value, [chunks.variable.name, *_axis_names(value)])
     with b.loop("chunk", 0, CHUNKS, carried=before) as (body, chunks):
@@ -42,6 +56,26 @@ def chunked_loop(placing: TileValues, loop: TileLoop, region: TileRegion, result
         right, _ = by_target(partial, carrying, result)
         body.yield_(*[value for target in carrying for value in placing.combined(target, left[target], right[target], body)])
     result.update(by_target(chunks.results, carrying, result)[0])
+
+
+def _in_streams(placing: TileValues, loop: TileLoop, first: Value, count: Value, region: TileRegion, nothing: Accumulators) -> Accumulators:
+    """The reductions of so many tiles from the first on, of which each stream has an equal share."""
+    b, plan, values = region.builder, loop.plan.narrowed(), [value for target in loop.carrying for value in nothing[target]]
+    starts = [Affine.of(first.name) * STREAMS + Affine.of(b.mul(count, b.const(number, "index")).name) for number in range(STREAMS)]
+    with b.loop(f"{plan.axis}0", 0, count.name, carried=values * STREAMS) as (body, op):
+        rest, after = list(op.carried), list[Value]()
+        for start in starts:
+            inner = region.inside(body, (plan.axis,))
+            placing.enter(plan, start + op.variable.name, inner)
+            own, rest = by_target(rest, loop.carrying, nothing)
+            taken = placing.produce(loop.group, inner, own)
+            after += [value for target in loop.carrying for value in taken[target]]
+        body.yield_(*after)
+    own, rest = by_target(op.results, loop.carrying, nothing)
+    while rest:
+        other, rest = by_target(rest, loop.carrying, nothing)
+        own = {target: placing.combined(target, own[target], other[target], b) for target in loop.carrying}
+    return own
 
 
 def chunked_scans(placing: TileValues, loop: TileLoop, region: TileRegion) -> list[Value]:

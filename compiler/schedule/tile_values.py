@@ -42,6 +42,14 @@ class TileValues:
         """Computes all targets inside `region`: the loops that they need."""
         raise NotImplementedError
 
+    def enter(self, plan: AxisPlan, loop: Affine, region: TileRegion) -> None:
+        """How the axis is written in the body of its loop."""
+        raise NotImplementedError
+
+    def searched(self, target: Target) -> bool:
+        """Whether lanes keep the numbers of the tiles of their best elements."""
+        raise NotImplementedError
+
     def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
         """The loop, with the accumulators in `result` carried; gives the running values of the scans behind it."""
         raise NotImplementedError
