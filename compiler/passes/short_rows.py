@@ -10,7 +10,7 @@ for %k in %a..%b carried=... { .. }   =>
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.analysis.ends_by_data import ends_by_data
+from compiler.analysis.ends_by_data import ends_by_data, follows_the_last
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
@@ -35,6 +35,9 @@ LANES, NARROW = 8, 2
 VECTORS = 2
 """Vectors of a block."""
 
+AHEAD = 2048
+"""Bytes that rows one behind the other are fetched ahead: processors follow a stream less far where each row ends it."""
+
 JOINED = ("add", "mul", "min", "max")
 
 
@@ -57,6 +60,8 @@ class _Row:
     """Whether elements are read at indices that are data."""
     fetched: tuple[Load, ...]
     """These, where they are floats that are converted, many at once, and all others can be read under masks."""
+    marks: dict[str, Any]
+    """Of loops over vectors of a row."""
 
 
 def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _Row | None:
@@ -88,7 +93,8 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     computed = {dtype_of(value) for inner in body for value in inner.results if value not in wide or value in terms} - {"index", "i1"}
     lanes = min(machine.lanes(dtype) for dtype in computed)
     masked = all(_is_in_vectors(load, op.variable.name, machine) if load not in fetched else _is_narrow(load, inside) for load in loads)
-    return _Row(folds, terms, lanes, bool(fetched), tuple(fetched) if masked else ()) if lanes > 1 else None
+    marks = {"ahead": AHEAD} if follows_the_last(op, made.get) else {}
+    return _Row(folds, terms, lanes, bool(fetched), tuple(fetched) if masked else (), marks) if lanes > 1 else None
 
 
 def _narrowed(term: Value, fold: Binary, op: For) -> Value:
@@ -186,9 +192,13 @@ class _Rows(Rebuild):
 
         whole = Affine.of(1) if short else Affine.of(count.name).floordiv(tile)
         # a row without turns is a block of none of them: its end is foretold as that of any other
-        sofar = block(Affine(), True, into) if short else nothing
+        sofar = nothing
+        if short:
+            with into.loop("first", 0, 1, carried=nothing, **row.marks) as (body, first):
+                body.yield_(*block(Affine(), True, body))
+            sofar = first.results
         for start, end, masked in ((Affine(), whole, False), (whole, Affine.of(count.name).ceildiv(tile), True))[short:]:
-            with into.loop("block", start, end, carried=sofar) as (body, loop):
+            with into.loop("block", start, end, carried=sofar, **row.marks) as (body, loop):
                 terms = block(Affine.of(loop.variable.name), masked, body)
                 body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
             sofar = loop.results

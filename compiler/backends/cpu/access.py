@@ -68,6 +68,8 @@ def load(frame: CpuFrame, op: Load) -> None:
         held = memory_type(dtype, lanes)
         other = to_memory(w, w.splat(pad, lanes), dtype)
         if address.step is not None and address.step.number == 1:
+            if frame.ahead:
+                fetch_ahead(w, address.pointer, frame.ahead)
             if mask is None or (not mask.type.lanes and not is_guarded(frame, indexing.index)):
                 return load_where(w, address.pointer, mask, dtype, w.splat(pad, lanes), notes)
             kind = f"llvm.masked.load.{held.suffix}.p0"
@@ -93,6 +95,13 @@ def load(frame: CpuFrame, op: Load) -> None:
         return
     turned = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
+
+
+def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: int) -> None:
+    """Brings what lies so many bytes behind an address to the nearest cache, if anything does."""
+    w.module.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
+    there = w.value(PTR, f"getelementptr i8, {pointer}, i64 {bytes_}")
+    w.line(f"call void @llvm.prefetch.p0({there}, i32 0, i32 3, i32 1)")
 
 
 def load_checked(

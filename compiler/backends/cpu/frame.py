@@ -65,6 +65,8 @@ class CpuFrame(FunctionFrame):
     """Access groups of the parallel loops around, each with the memories that its promise covers."""
     heap: list[LlvmValue] = Factory(list)
     in_threads: bool = False
+    ahead: int = 0
+    """Bytes behind each vector that is loaded where memory is fetched."""
     streams: bool = False
     """Whether stores that fill whole lines go past the caches."""
     streamed: bool = False

@@ -36,7 +36,9 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
 
 
 def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
+    before, frame.ahead = frame.ahead, ahead if isinstance(ahead := op.mark("ahead"), int) else 0
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
+    frame.ahead = before
     if op.place == "simd":
         frame.groups.pop()
 
