@@ -8,6 +8,7 @@ for %k in %a..%b carried=... { .. }   =>
     else { the same without masks for whole blocks, and with them for the last }"""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from compiler.analysis.ends_by_data import ends_by_data, follows_the_last
@@ -61,7 +62,7 @@ class _Row:
     fetched: tuple[Load, ...]
     """These, where they are floats that are converted, many at once, and all others can be read under masks."""
     marks: dict[str, Any]
-    """Of loops over vectors of a row."""
+    """Of loops over a row."""
 
 
 def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _Row | None:
@@ -93,7 +94,7 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     computed = {dtype_of(value) for inner in body for value in inner.results if value not in wide or value in terms} - {"index", "i1"}
     lanes = min(machine.lanes(dtype) for dtype in computed)
     masked = all(_is_in_vectors(load, op.variable.name, machine) if load not in fetched else _is_narrow(load, inside) for load in loads)
-    marks = {"ahead": AHEAD} if follows_the_last(op, made.get) else {}
+    marks = {"ahead" if not fetched else "row_ahead": AHEAD} if follows_the_last(op, made.get) else {}
     return _Row(folds, terms, lanes, bool(fetched), tuple(fetched) if masked else (), marks) if lanes > 1 else None
 
 
@@ -146,16 +147,16 @@ class _Rows(Rebuild):
             few = into.both(few, into.op("gt", into.index(self.form(extent)), into.const(0, "index")))
         with into.branch(few, [value.type for value in op.results]) as (then, otherwise, chosen):
             if row.fetches:
-                short = self.in_lanes(op, row, count, then) if row.fetched else then.emit(self.one_by_one(op, then)).results
-                then.yield_(*short)
-                otherwise.yield_(*otherwise.emit(self.renewed(op, otherwise)).results)
+                alone = partial(self.one_by_one, op, row)
+                then.yield_(*(self.in_lanes(op, row, count, then) if row.fetched else alone(then, ("short", True))))
+                otherwise.yield_(*alone(otherwise))
             else:
                 then.yield_(*self.in_vectors(op, row, count, True, then))
                 otherwise.yield_(*self.in_vectors(op, row, count, False, otherwise))
         return chosen.results
 
-    def one_by_one(self, op: For, into: Builder) -> Instruction:
-        return rebuilt(self.renewed(op, into), lambda value: value, marks=(("short", True),))
+    def one_by_one(self, op: For, row: _Row, into: Builder, *marks: tuple[str, object]) -> Sequence[Value]:
+        return into.emit(rebuilt(self.renewed(op, into), lambda value: value, marks=(*marks, *row.marks.items()))).results
 
     def in_lanes(self, op: For, row: _Row, count: Value, into: Builder) -> list[Value]:
         """What all turns come to, few lanes at a time, the first of them under a mask: how often a loop goes on is foretold once."""

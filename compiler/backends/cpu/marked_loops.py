@@ -2,17 +2,20 @@
 
 from compiler.analysis.ends_by_data import ends_by_data
 from compiler.analysis.fetches import fetches
+from compiler.backends.cpu.access import fetch_ahead
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
-from compiler.backends.cpu.streamed import is_large, made_in, streamed_by
+from compiler.backends.cpu.streamed import LINE, is_large, made_in, streamed_by
 from compiler.backends.llvm import structured
+from compiler.backends.llvm.frame import index_bundle
+from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Unary, dtype_of
 from compiler.hir.instruction import Instruction
-from compiler.hir.memory import Load, SetSlot, Store
-from compiler.hir.types import is_float
+from compiler.hir.memory import Load, SetSlot, Store, mem_of
+from compiler.hir.types import bytes_of, is_float
 
 AT_ONCE = 8
 """Elements that are read one by one in a turn, without vectors."""
@@ -36,11 +39,27 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
 
 
 def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
+    if isinstance(distance := op.mark("row_ahead"), int):
+        _fetch_row(frame, op, low, high, distance)
     before, frame.ahead = frame.ahead, ahead if isinstance(ahead := op.mark("ahead"), int) else 0
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
     frame.ahead = before
     if op.place == "simd":
         frame.groups.pop()
+
+
+def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distance: int) -> None:
+    """Fetches what lies so many bytes behind the elements that the loop reads in their order, a line at a time."""
+    name = op.variable.name
+    made = {result.name for inner in op.walk() for result in inner.results} | {value.name for value in op.body.parameters[1:]}
+    loads = [inner for inner in op.body.body if isinstance(inner, Load) and inner.index and made.isdisjoint(inner.symbols)]
+    loads = [each for each in loads if each.index[-1].coefficient(name) == 1 and not any(f.coefficient(name) for f in each.index[:-1])]
+    if not loads:
+        return
+    with frame.w.loop(low, high, LINE // max(bytes_of(mem_of(load.mem).dtype) for load in loads)) as at:
+        frame.values[name] = index_bundle(at)
+        for load in loads:
+            fetch_ahead(frame.w, Indexing(frame, frame.memories[load.mem.name], load.index, None, 0).base, distance)
 
 
 def _marks(frame: CpuFrame, op: For) -> str:
