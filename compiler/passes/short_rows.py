@@ -166,10 +166,11 @@ class _Rows(Rebuild):
         low, whole, within = self.form(op.low), Affine.of(count.name).floordiv(LANES), Affine.of(lanes)
         rest = into.index(Affine.of(count.name) - whole * LANES)
         inside = into.op("lt", into.cast(into.index(within), "i32"), into.cast(rest, "i32"))
-        with into.loop("first", 0, 1, carried=nothing, short=True) as (body, first):
+        ahead: dict[str, Any] = {"ahead": AHEAD} if row.marks else {}
+        with into.loop("first", 0, 1, carried=nothing, short=True, **ahead) as (body, first):
             terms = self.terms(op, row, low + within, inside, body)
             body.yield_(*[body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)])
-        with into.loop("block", 0, whole, carried=first.results, short=True) as (body, loop):
+        with into.loop("block", 0, whole, carried=first.results, short=True, **ahead) as (body, loop):
             terms = self.terms(op, row, low + rest.name + Affine.of(loop.variable.name) * LANES + within, None, body)
             body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
         return self.whole(op, row, count, loop.results, [lanes], into)
