@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from enum import Enum
 
 from compiler.analysis.accesses import reorders
-from compiler.analysis.sums_of_terms import terms_of
+from compiler.analysis.sums_of_terms import factors_of, terms_of
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from runtime.records import define, field, frozen
+
+PARTS = "parts"
+"""The flag of a sum of products of which one factor is a number in parts, whose sum it is."""
 
 
 class FieldKind(Enum):
@@ -197,6 +200,21 @@ def products_of_sum(op: Instruction) -> list[tuple[ProductSum, bool]]:
         return []
     products = [(_described(op, term.factors[0], term.factors[1], op.over), term.negative) for term in terms]
     return products if all(product.m and product.n and _axes(product.a) & _axes(product.b) >= {*op.over} for product, _ in products) else []
+
+
+def products_of_parts(op: Instruction) -> list[tuple[ProductSum, bool]]:
+    """The products of a sum of which one factor is a number in parts, `(a + b) * c` as `a * c + b * c`, and which of them it subtracts.
+    Where a number isn't finite that may be another sum."""
+    if not isinstance(op, Reduce) or PARTS not in op.flags:
+        return []
+    factors, over = [*factors_of(op.values[0])], op.over
+    terms = [[*terms_of(factor)] for factor in factors]
+    loads = all(_near_load(term.value) is not None for each in terms for term in each)
+    if len(factors) != 2 or not loads or sorted(map(len, terms))[0] != 1 or max(map(len, terms)) == 1:
+        return []
+    pairs = [(a, b) for a in terms[0] for b in terms[1]]
+    products = [(_described(op, a.value, b.value, over), a.negative is not b.negative) for a, b in pairs]
+    return products if all(one.m and one.n and _axes(one.a) & _axes(one.b) >= {*over} for one, _ in products) else []
 
 
 def _product(value: Value) -> tuple[Value, Value] | None:

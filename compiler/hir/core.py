@@ -301,7 +301,8 @@ class Combine(Instruction):
 class Reduce(Instruction):
     """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take
     (and give) the value and the index; `moments` and `exponentials` stand for two reductions, in fields alone. `flags`: `reassoc`
-    lets floats be summed in any order; without it the order is the axes', first slowest."""
+    lets floats be summed in any order; without it the order is the axes', first slowest; `factors` as of `contract`; `parts`: a factor of
+    what is summed is one number in parts, `(a + b) * c`."""
 
     monoid: str = attribute()
     values: tuple[Value, ...] = operands()

@@ -126,11 +126,9 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
 
 def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
     """The product for warpgroups that a field becomes, of several the last."""
-    product = boxed_product(field, facts)
+    product = boxed_product(field, facts) or _sums_together(field, facts)
     if product is None and (copied := copied_product(field, facts) or _with_computed(field, facts)) is not None:
         product = copied.product
-    if product is None:
-        product = _sums_together(field, facts)
     for cut in (several_products, rows_and_products):
         if product is None and (parts := cut(field, facts)) is not None:
             product = _product_of(parts[-1], facts)
@@ -386,7 +384,8 @@ def _several(field: HirFunction, facts: Facts) -> Launches | None:
     parts = several_products(field, facts)
     if parts is None:
         return None
-    launches = _in_parts(field, facts, [(part, (_product, _copied, _fragments, _computed, *REDUCTIONS)) for part in parts], APART)
+    ways = _product, _together, _copied, _fragments, _computed, *REDUCTIONS
+    launches = _in_parts(field, facts, [(part, ways) for part in parts], APART)
     joined = not rounds(field) and not all(products_of(part) for part in parts)
     return launches if launches is not None and (joined or any(multiplies_matrices(each.function) for each in launches.launches)) else None
 

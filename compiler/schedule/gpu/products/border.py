@@ -111,7 +111,7 @@ class Border:
         """Whether any thread of the warpgroup has a NaN in its sums of this tile, or, of sums in parts, an infinity."""
         assert self.notes is not None
         index = self.place(group, number)
-        strange = b.sub(sums, sums) if self.product.low or self.product.scale else sums
+        strange = b.sub(sums, sums) if self.product.repairs_all else sums
         (any_strange,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=group.digits)
         with b.when(any_strange) as noting:
             noting.store(self.notes, noting.const(1, "i32"), index)
@@ -194,7 +194,7 @@ class Border:
 
     def outside(self, placing: BlockTiles, region: TileRegion, b: Builder) -> Value:
         """Whether any product of the tile lies outside of the guard."""
-        if self.product.low or self.product.scale:
+        if self.product.repairs_all:
             return b.const(True, "i1")
         product, lowest = self.product, b.const(0, "index")
         extents = {axis: placing.field.axes[axis] for axis in (*product.outer, product.sum)}

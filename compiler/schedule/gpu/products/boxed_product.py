@@ -96,6 +96,8 @@ class BoxedProduct:
     """Forms that are at least 0 where terms take part: steps without any such terms are left out, so that sums are not of one length."""
     scale: GroupScale | None = None
     """What sums of stretches are multiplied by before they are added up. This, bounds and guard are known where roles are read."""
+    in_parts: bool = False
+    """Whether a factor is a sum, whose terms are multiplied apart."""
 
     @property
     def target(self) -> Contract | Reduce:
@@ -188,7 +190,12 @@ class BoxedProduct:
     @property
     def may_repair(self) -> bool:
         """Whether what comes out may have to be computed again, in another way."""
-        return bool(self.guard or self.scale) or self.low is not None
+        return bool(self.guard) or self.repairs_all
+
+    @property
+    def repairs_all(self) -> bool:
+        """Whether any tile may, in which a sum isn't finite."""
+        return self.scale is not None or self.low is not None or self.in_parts
 
     @property
     def copied(self) -> tuple[BoxedOperand, ...]:
@@ -310,8 +317,9 @@ def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedO
     if scale is not None:
         stretch = scale.terms // a.depth or ALL
     return BoxedProduct(
-        tuple(summed), along, outer, tiling, facts.processors, low=low, stretch=stretch, ways=estimates, has_zeros=product.has_zeros
-    )
+        tuple(summed), along, outer, tiling, facts.processors, low=low, stretch=stretch, ways=estimates, has_zeros=product.has_zeros,
+        in_parts=product.in_parts,
+    )  # fmt: skip
 
 
 def _is_enough(function: HirFunction, facts: Facts, product: SumOfLoads, summed: Sequence[MultipliedSum], along: str) -> bool:

@@ -4,7 +4,7 @@ copied, which sums are multiplied of that, and what is computed for an element o
 from collections.abc import Mapping
 
 from compiler.analysis.accesses import conjuncts, constraints_of
-from compiler.analysis.recognise import instructions_below, products_of_sum
+from compiler.analysis.recognise import instructions_below, products_of_parts, products_of_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Cast, Contract, Reduce, dtype_of
 from compiler.hir.instruction import Value
@@ -52,7 +52,8 @@ def product_of_roles(roles: HirFunction, processors: int) -> tuple[HirFunction, 
         bounds = () if outer else uneven_bounds(field, guard, along)
     low = evolve(columns) if own.get("makes_low") else next(iter(others), None)
     stretch, zeros = cut.marks_of_sum.get("stretch", 0), cut.marks_of_sum.get("zeros", False)
-    return field, BoxedProduct(summed, along, tuple(outer), tiling, processors, low, stretch, (), zeros, guard, bounds, scale)
+    split = any(map(products_of_parts, cut.sums))
+    return field, BoxedProduct(summed, along, tuple(outer), tiling, processors, low, stretch, (), zeros, guard, bounds, scale, split)
 
 
 def _operand(load: Load, along: str, tiles: Mapping[str, int], turned: tuple[str, ...]) -> BoxedOperand:
@@ -70,7 +71,7 @@ def _of_bytes(value: Value, sides: Mapping[Value, BoxedOperand], along: str, dty
 
 def _factors(target: Contract | Reduce) -> list[tuple[Value, Value, bool]]:
     """Of each product of a sum, and whether it is subtracted."""
-    return [(_read(product.a), _read(product.b), negative) for product, negative in products_of_sum(target)]
+    return [(_read(product.a), _read(product.b), negative) for product, negative in products_of_parts(target) or products_of_sum(target)]
 
 
 def _read(value: Value) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.guards import where_inside
 from compiler.analysis.normal_forms import widens
-from compiler.analysis.recognise import ProductSum, only_product, product_sum, products_of_sum
+from compiler.analysis.recognise import ProductSum, only_product, product_sum, products_of_parts, products_of_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.field_copy import FieldCopy
@@ -47,6 +47,8 @@ class SumOfLoads:
     """Products of the same rows, columns and terms that are computed with it, for this sum or others."""
     negative: bool = False
     """Whether the product is subtracted from the sum."""
+    in_parts: bool = False
+    """Whether a factor is a sum, whose terms are multiplied apart."""
 
 
 def rounds(function: HirFunction) -> bool:
@@ -121,6 +123,8 @@ def sums_of_loads(function: HirFunction) -> SumOfLoads | None:
     if len(sums) < 2 or len(known) < len(sums):
         return None
     first, *others = known
+    if len({sum.target for sum in known}) > 1 and any(sum.in_parts for sum in known):
+        return None  # one sum of a tile may be computed again
     alike = [(sum.to, {*sum.described.k}, {*sum.described.m, *sum.described.n}, {*sum.described.batch}) for sum in known]
     return evolve(first, others=tuple(others)) if all(each == alike[0] for each in alike) else None
 
@@ -134,19 +138,21 @@ def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
 
 def _products_of(target: Contract | Reduce | Scan) -> list[SumOfLoads | None]:
     """Each product that a sum adds up, None for what isn't one."""
+    if parts := products_of_parts(target):
+        return [_signed(target, product, negative, in_parts=True) for product, negative in parts]
     products = products_of_sum(target)
     if len(products) < 2:
         return [_sum_of(target)]
     return [_signed(target, product, negative) for product, negative in products]
 
 
-def _signed(target: Contract | Reduce | Scan, product: ProductSum, negative: bool) -> SumOfLoads | None:
+def _signed(target: Contract | Reduce | Scan, product: ProductSum, negative: bool, in_parts: bool = False) -> SumOfLoads | None:
     """One of several products of a sum. Matrix units subtract products of floats."""
     to = dtype_of(target.results[0])
     a, b = (_converted(operand, to) for operand in (product.a, product.b))
-    if a is None or b is None or not isinstance(target, Reduce) or not _alike(a, b) or (negative and not is_float(to)):
+    if a is None or b is None or isinstance(target, Scan) or not _alike(a, b) or (negative and not is_float(to)):
         return None
-    return SumOfLoads(target, to, a, b, product, negative=negative)
+    return SumOfLoads(target, to, a, b, product, negative=negative, in_parts=in_parts)
 
 
 def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:

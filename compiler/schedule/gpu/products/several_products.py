@@ -7,7 +7,7 @@ every block of columns would compute all scores again."""
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.recognise import ProductSum, product_sum, products_of_parts
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.module import HirFunction
@@ -15,7 +15,9 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import depending, needed, read_names
+from compiler.schedule.gpu.products.halves import in_halves
 from compiler.schedule.gpu.products.product_sums import rounds, with_products_apart
+from compiler.schedule.gpu.products.sums_together import sums_together
 
 WORTH = 1 << 24
 """Products of all sums together below which launches of their own take longer than they save."""
@@ -34,6 +36,16 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     """The parts of a field of at least two sums of products: one for each, and one for what is reduced between them, with their workspaces
     behind the parameters. None for other fields, and small ones."""
     field = with_products_apart(field)
+    if (halves := in_halves(field, facts)) is not None:
+        parts = _several_parts(halves.field, facts, halves.kept)
+        together = [part for part in parts or () if any(map(products_of_parts, part.body.body))]
+        if together and all(sums_together(part, facts) is not None for part in together):
+            return parts
+    return _several_parts(field, facts, {})
+
+
+def _several_parts(field: HirFunction, facts: Facts, kept: Mapping[Value, Sequence[Value]]) -> list[HirFunction] | None:
+    """`kept`: what the workspaces have instead of a sum."""
     products = products_of(field)
     if len(products) < 2 or any(isinstance(op, Scan) for op in field.body.body):
         return None
@@ -44,7 +56,7 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     whole = all(op in products for group in groups for op in group)
     if not (whole or (groups[-1][-1] in products and _is_worth_cutting(field, facts, [*products.values()], groups[:-1]))):
         return None
-    return _parts(field, groups)
+    return _parts(field, groups, kept)
 
 
 def each_product(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
@@ -69,9 +81,14 @@ def _groups(field: HirFunction, products: Mapping[Contract | Reduce | Scan, Prod
     return groups
 
 
-def _parts(field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]]) -> list[HirFunction]:
-    cutting = Cutting(field, [result for group in groups[:-1] for op in group for result in op.results])
-    return [*(cutting.part(f"sum{number}", group) for number, group in enumerate(groups[:-1])), cutting.stored()]
+def _parts(
+    field: HirFunction, groups: Sequence[Sequence[Contract | Reduce]], kept: Mapping[Value, Sequence[Value]] | None = None
+) -> list[HirFunction]:
+    results = [[result for op in group for result in op.results] for group in groups[:-1]]
+    values = [[one for result in group for one in (kept or {}).get(result, [result])] for group in results]
+    cutting = Cutting(field, [value for group in values for value in group])
+    sources = [dict.fromkeys(value.source for value in group if value.source is not None) for group in values]
+    return [*(cutting.part(f"sum{number}", [*group]) for number, group in enumerate(sources)), cutting.stored()]
 
 
 def rows_and_products(field: HirFunction, facts: Facts) -> list[HirFunction] | None:
