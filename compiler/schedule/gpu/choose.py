@@ -30,6 +30,7 @@ from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import lanes_of
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
+from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.few_rows import few_rows
 from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks
@@ -206,7 +207,9 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         facts = evolve(facts, machine=facts.machine.sharing(cap))
     known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(with_better_orders(field, facts.about)))), facts)
     try:
-        derived = (threads := thread_nest(known)) is not None and lanes_of(threads, about) is not None
+        derived = _is_derived(known, about)
+        if not derived and (digits := with_digits_of_axes(known)) is not known and _is_derived(digits, about):
+            known, derived = digits, True
         known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)), about)
     except NotPlaceable:
         return None
@@ -218,6 +221,12 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         products = ()
     loosen(known)
     return _Prepared(with_logistics(known), about, units, products, checks)
+
+
+def _is_derived(field: HirFunction, facts: Facts) -> bool:
+    """Whether what a thread computes follows from the field and a table."""
+    nest = thread_nest(field)
+    return nest is not None and lanes_of(nest, facts) is not None
 
 
 def specialised_field(field: HirFunction, facts: Facts) -> HirFunction | None:

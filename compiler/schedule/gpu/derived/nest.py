@@ -12,6 +12,7 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
 from compiler.schedule.materialise import common_axes
+from compiler.schedule.gpu.digits_of_axes import divided_axes
 from runtime.records import frozen
 
 MOST_TERMS = 256
@@ -90,7 +91,9 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str]) -> in
     several loads of one memory, than where elements merely lie near each other for neighbouring results."""
     loads = [op for op in reads.ops if isinstance(op, Load)]
     if not reduced:
-        return int(len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads}))
+        stores = [op for op in reads.ops if isinstance(op, Store)]
+        several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
+        return int(several or len({op.mem for op in stores}) < len(stores) or _are_digits(field, reads))
     if _is_product(field, [reads.index(op) for op in loads], reduced):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
@@ -98,6 +101,12 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str]) -> in
     accesses = [(mem_of(op.mem), reads.index(op)) for op in reads.ops if isinstance(op, Load | Store)]
     near = any(all(_is_near(mem, index, axis) for mem, index in accesses) for axis in field.axes if axis not in reduced)
     return MOST_UNSHARED if near else 0
+
+
+def _are_digits(field: HirFunction, reads: FieldReads) -> bool:
+    """Whether an index is made of several axes, or could be: of an axis that indices divide."""
+    forms = [form for op in reads.ops if isinstance(op, Load | Store) for form in reads.index(op)]
+    return bool(divided_axes(field)) or any(sum(name in field.axes for name in form.names) > 1 for form in forms)
 
 
 def _is_near(mem: Mem, index: Sequence[Affine], axis: str) -> bool:

@@ -51,6 +51,8 @@ def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:
     lane = lane_axis(nest)
     if not _is_near(nest, lane):
         lane = _reading_axis(nest, lane)
+    if not _is_near(nest, lane):
+        lane = _beside(nest, lane)
     few = nest.results < facts.processors * MANY and prod(nest.extents[nest.outputs :]) > FEW_TERMS
     return None if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane) else lane
 
@@ -109,20 +111,32 @@ def _reading_axis(nest: ThreadNest, writing: int) -> int:
     return along[-1] if along and read >= READ * written else writing
 
 
+def _beside(nest: ThreadNest, writing: int) -> int:
+    """An axis along which neighbours read what lies near and write a few elements on: those between are the thread's own. Else the one that
+    results lie along."""
+    steps = _stored_steps(nest)
+    near = [axis for axis, step in steps.items() if step <= LARGEST_STEP and nest.extents[axis] >= LEAST_LANES and _is_near(nest, axis)]
+    return min(near, key=steps.__getitem__, default=writing)
+
+
 def lane_axis(nest: ThreadNest) -> int:
     """The axis along which results lie nearest to each other."""
-    nearest: tuple[int, int] | None = None
+    return min(steps, key=steps.__getitem__) if (steps := _stored_steps(nest)) else nest.outputs - 1
+
+
+def _stored_steps(nest: ThreadNest) -> dict[int, int]:
+    """Elements between what neighbours along an axis write, the least of all stores."""
+    least = dict[int, int]()
     for number, op in enumerate(nest.ops):
         if isinstance(op, Store):
-            strides = strides_of(mem_of(op.mem))
             steps = dict[int, int]()
-            for (terms, _), stride in zip(nest.forms[number], strides, strict=True):
+            for (terms, _), stride in zip(nest.forms[number], strides_of(mem_of(op.mem)), strict=True):
                 for axis, coefficient in terms:
                     steps[axis] = steps.get(axis, 0) + coefficient * stride
             for axis, step in steps.items():
-                if nest.extents[axis] > 1 and step and (nearest is None or abs(step) < nearest[0]):
-                    nearest = abs(step), axis
-    return nest.outputs - 1 if nearest is None else nearest[1]
+                if nest.extents[axis] > 1 and step:
+                    least[axis] = min(least.get(axis, abs(step)), abs(step))
+    return least
 
 
 def _widest(nest: ThreadNest) -> int:
