@@ -12,11 +12,13 @@ from compiler.analysis.lift_events import LiftedLoop
 from compiler.analysis.lift_memory import LiftedMemory
 from compiler.analysis.lift_rescaled import Growing, begins_hidden, rescaled_event, rescaled_sum, unguarded, with_nan
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Combine, Compare, Const, IsNan, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 from compiler.source import Span
 from runtime.records import define, field
+
+NARROW_INTS = ("i8", "i16", "i32", "u8", "u16", "u32")
 
 
 @define(eq=False)
@@ -34,13 +36,15 @@ class Cell:
 
 @define(eq=False)
 class Update:
-    """`members := members (+) elements`: several members for argmin's pair. `assumes`: members that must not start as NaN."""
+    """`members := members (+) elements`: several members for argmin's pair. `assumes`: members that must not start as NaN. `narrow`: the
+    type of the second member, where its elements are counted in i64."""
 
     monoid: str
     members: tuple[Value, ...]
     elements: tuple[Value, ...]
     flags: tuple[str, ...] = ()
     assumes: bool = False
+    narrow: str | None = None
 
     def same(self, other: "Update | None") -> bool:
         return other is not None and (self.monoid, self.members, self.elements) == (other.monoid, other.members, other.elements)
@@ -246,6 +250,8 @@ class _Closing:
 
     def fold(self, update: Update, members: list[Cell], pending: list[Cell]) -> bool:
         initials = [cell.initial for cell in members]
+        if update.narrow is not None:
+            initials[1] = self.made.emit(Cast(value=initials[1], to="i64"))[0]
         reorder = reorders(update.monoid, dtype_of(initials[0]), update.flags)
         plain = self.made.is_identity(update.monoid, initials)
         asked = update.assumes or any(cell.placeholder in self.memory.assumed_numbers for cell in members)
@@ -263,6 +269,8 @@ class _Closing:
         totals = self.made.reduce(update.monoid, update.elements, (self.frame.axis,), flags)
         if not plain:
             totals = self.join(update, initials, totals)
+        if update.narrow is not None:
+            totals = [totals[0], self.made.emit(Cast(value=totals[1], to=update.narrow))[0]]
         for cell, total in zip(members, totals, strict=True):
             self.results[cell.placeholder] = total
             self.running[cell.placeholder] = (update, cell)
@@ -314,16 +322,25 @@ class _Closing:
                     or other.otherwise is not at.placeholder
                 ):
                     continue
-                if cell in (best, at) and self.first_wins(at, other.then) and self.never_nan(best.initial):
+                index, narrow = self.wide_index(other.then)
+                if cell in (best, at) and self.first_wins(at, index) and self.never_nan(best.initial):
                     x = without_nan(self.made, side[0], side[1])
-                    return Update("arg" + side[0], (best.placeholder, at.placeholder), (x, other.then))
+                    return Update("arg" + side[0], (best.placeholder, at.placeholder), (x, index), narrow=narrow)
         return None
+
+    def wide_index(self, index: Value) -> tuple[Value, str | None]:
+        """An index as i64, and the narrower type of ints that it was converted to: as well the last index alone may be converted."""
+        match index.source:
+            case Cast(value=value, to=to) if to in NARROW_INTS and affine_value(value) is not None:
+                return self.made.emit(Cast(value=value, to="i64"))[0] if dtype_of(value) == "index" else value, to
+            case _:
+                return index, None
 
     def first_wins(self, at: Cell, index: Value) -> bool:
         form = affine_value(index)
-        start = affine_value(at.initial)
-        if form is None or start is None or start.value is None or isinstance(at.initial.source, Const) is False:
+        if form is None or not isinstance(at.initial.source, Const) or is_float(dtype_of(at.initial)):
             return False
+        start = int(at.initial.source.value)
         if form.coefficient(self.frame.axis) <= 0:
             return False
         facts = self.made.facts()

@@ -2,6 +2,7 @@
 the emulator with everything watched. Expected values from NumPy in float64, or exact ints."""
 
 import re
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -427,3 +428,21 @@ def test_lanes_read_lines_that_they_share() -> None:
     a = np.random.default_rng(5).integers(-9, 10, (1001, 3, 3)).astype(np.float64)
     assert np.array_equal(np.asarray(program.f(a)), np.round(np.linalg.det(a)))
     assert "copied first" not in str(program.schedule)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 8])
+def test_small_matrices_have_few_threads(size: int) -> None:
+    """Products of many small matrices, whose extents are names: a block has several of them."""
+    text = """def f(a: tensor[N, K, K], b: tensor[N, K, K]): tensor {
+        compute(a, b) { for n in 0..N, i in 0..K, j in 0..K {
+            var s = 0.0
+            for k in 0..K: s += a[n, i, k] * b[n, k, j]
+            out[n, i, j] = s
+        } }
+    }"""
+    program = zynml.compile(text, device="emulator:sm_90a")
+    a, b = np.random.default_rng(size).integers(-5, 6, (2, 101, size, size)).astype(np.float32)
+    assert np.array_equal(program.f(a, b), a @ b)
+    (call,) = program._session.launches_like([f"a=9999x{size}x{size}, b=9999x{size}x{size}"], "emulator:sm_90a")
+    (launch,) = call.threads.launches.launches
+    assert launch.blocks({"N": 9999, "K": size}) * prod(launch.block) <= 9999 * max(32, size * size)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from compiler.backends.cpu.sort_network import SortNetwork
+from compiler.backends.cpu.sort_split import MOST_PARTS, LineSplit
 from compiler.backends.cpu.threads import call_team
 from compiler.backends.llvm.types import F32, F64, I1, I32, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant
@@ -39,6 +40,7 @@ class KeySort:
         self.network = SortNetwork(module, element, descending)
         self.short, self.part = (max(self.network.size, size // element.bytes) for size in (SHORT_BYTES, PART_BYTES))
         self.numbers = vector(f"i{element.bits}")
+        self.split = LineSplit(module, self.network, self.memory, self.element, self.name)
 
     # ---- what keys are ----
 
@@ -78,6 +80,7 @@ class KeySort:
         """`void (ptr here, ptr other, i64 count, i1 away, i64 depth, i64 threads)`: the keys at `here` in order, put there, or to `other`
         if `away`, which is room for as many. `depth`: parts of how many lines it is. `threads`: how many may sort its parts."""
         short, parts = self._short(), self._parts()
+        split = self._split() if self.split.works else None
 
         def make(name: str) -> None:
             w = self.module.function(name, None, _LINE, "internal", "noinline")
@@ -88,12 +91,60 @@ class KeySort:
             w.call_void(short, here, w.select(away, other, here), count)
             w.branch(done)
             w.start(many)
+            if split is not None:
+                is_far = w.compare("sge", count, constant(I64, FAR_BYTES // self.memory.bytes))
+                with w.when(w.binary("and", is_far, w.compare("eq", depth, constant(I64, 0)))):
+                    w.call_void(split, here, other, count, threads)
+                    w.ret()
             w.call_void(parts, here, other, count, away, depth, threads)
             w.branch(done)
             w.start(done)
             w.ret()
 
         return self.module.helper(self.name("line"), make)
+
+    def _split(self) -> str:
+        """`void (ptr here, ptr other, i64 count, i64 threads)`: a line that is in no near cache, in place."""
+        into_parts, shares = self.split.parts(), self._split_shares()
+
+        def make(name: str) -> None:
+            w = self.module.function(name, None, [(PTR, "here"), (PTR, "other"), (I64, "count"), (I64, "threads")], "internal", "noinline")
+            here, other, count, threads = w.parameters
+            one = constant(I64, 1)
+            wanted = w.binary("udiv", count, constant(I64, NEAR_BYTES // self.memory.bytes))
+            bits = w.sub(constant(I64, 64), w.call("llvm.ctlz.i64", I64, wanted, LlvmValue(I1, "false")))
+            parts = w.intrinsic("smin", w.binary("shl", one, bits), constant(I64, MOST_PARTS))
+            ends = w.alloca(I64, MOST_PARTS, 64)
+            w.call_void(into_parts, here, count, parts, ends)
+            context = _context(w, here, other, ends, count, parts, constant(I64, 0), one)
+            _call_shares(w, shares, context, threads)
+            w.ret()
+
+        return self.module.helper(self.name("split"), make)
+
+    def _split_shares(self) -> str:
+        """`void (ptr context, i64 number, i64 shares)`: the parts of a split line that begin in that share of it, sorted where they are, by
+        turns with the same other room, that of the first."""
+        line = self.name("line")
+
+        def make(name: str) -> None:
+            w = self.module.function(name, None, [(PTR, "context"), (I64, "number"), (I64, "shares")], "internal", "noinline")
+            shared = _Shared(w)
+            begun, base = w.alloca(I64), w.alloca(I64)
+            w.store(constant(I64, 0), begun)
+            w.store(constant(I64, -1), base)
+            with w.loop(constant(I64, 0), shared.held["buckets"]) as part:
+                low, high = w.load(I64, begun), w.load(I64, w.offset(shared.counters, part, I64))
+                w.store(high, begun)
+                with w.when(shared.is_own(low, high)):
+                    first = w.load(I64, base)
+                    first = w.select(w.compare("slt", first, constant(I64, 0)), low, first)
+                    w.store(first, base)
+                    here, room = self._at(w, shared.here, low), self._at(w, shared.other, first)
+                    w.call_void(line, here, room, w.sub(high, low), constant(I1, 0), shared.held["depth"], constant(I64, 1))
+            w.ret()
+
+        return self.module.helper(self.name("split_shares"), make)
 
     def name(self, part: str) -> str:
         return f"sort.{part}.{self.dtype}.{'down' if self.descending else 'up'}"
@@ -182,21 +233,9 @@ class KeySort:
                 w.store(w.add(place, one), cell)
                 w.store(w.load(self.memory, self._at(w, here, at), align), self._at(w, other, place), align)
             # each counter is now where its part ends
-            context = w.alloca(I64, len(_SHARED), 8)
-            values = (w.convert("ptrtoint", value, "i64") for value in (other, here, counters))
-            known = (*values, count, buckets, w.convert("zext", away, "i64"), w.add(depth, one))
-            for part, value in enumerate(known):
-                w.store(value, w.offset(context, constant(I64, part), I64))
-            shared, alone, sorted_ = w.label("shared"), w.label("alone"), w.label("sorted")
+            context = _context(w, other, here, counters, count, buckets, w.convert("zext", away, "i64"), w.add(depth, one))
             many = w.compare("sge", count, constant(I64, WORTH_THREADS))
-            w.branch_if(w.binary("and", many, w.compare("sgt", threads, one)), shared, alone)
-            w.start(shared)
-            call_team(w, shares, context, threads)
-            w.branch(sorted_)
-            w.start(alone)
-            w.call_void(shares, context, zero, one)
-            w.branch(sorted_)
-            w.start(sorted_)
+            _call_shares(w, shares, context, w.select(many, threads, one))
             w.ret()
 
         return self.module.helper(self.name("parts"), make)
@@ -208,25 +247,20 @@ class KeySort:
 
         def make(name: str) -> None:
             w = self.module.function(name, None, [(PTR, "context"), (I64, "number"), (I64, "shares")], "internal", "noinline")
-            context, number, shares = w.parameters
-            held = {part: w.load(I64, w.offset(context, constant(I64, at), I64)) for at, part in enumerate(_SHARED)}
-            here, other, counters = (w.convert("inttoptr", held[part], "ptr") for part in _SHARED[:3])
+            shared = _Shared(w)
+            here, other, held = shared.here, shared.other, shared.held
             zero, one = constant(I64, 0), constant(I64, 1)
             back = w.compare("eq", held["away"], zero)
-            share = w.binary("udiv", w.add(held["count"], w.sub(shares, one)), shares)
-            first = w.mul(number, share)
-            behind = w.add(first, share)
             begun, last = w.alloca(I64), w.alloca(I64)
             w.store(zero, begun)
             w.store(zero, last)
 
             def sort(low: LlvmValue, high: LlvmValue) -> None:
-                own = w.binary("and", w.compare("sge", low, first), w.compare("slt", low, behind))
-                with w.when(w.binary("and", own, w.compare("slt", low, high))):
+                with w.when(shared.is_own(low, high)):
                     w.call_void(line, self._at(w, here, low), self._at(w, other, low), w.sub(high, low), back, held["depth"], one)
 
             with w.loop(zero, held["buckets"]) as bucket:
-                end = w.load(I64, w.offset(counters, bucket, I64))
+                end = w.load(I64, w.offset(shared.counters, bucket, I64))
                 with w.when(w.compare("sgt", w.sub(end, w.load(I64, begun)), constant(I64, self.part))):
                     sort(w.load(I64, begun), w.load(I64, last))
                     w.store(w.load(I64, last), begun)
@@ -358,5 +392,48 @@ class KeySort:
 _MAPPING = ("lowest", "highest", "above", "below", "gap", "shift")
 """How numbers become digits: those from `above` on are moved by a gap, others are at most `below`; all are cut to a range and shifted."""
 _LINE: list[tuple[LlvmType, str]] = [(PTR, "here"), (PTR, "other"), (I64, "count"), (I1, "away"), (I64, "depth"), (I64, "threads")]
+NEAR_BYTES = 1 << 22
+"""Of the parts that a long line is split in: smaller ones are not faster, and take more passes through memory."""
 _SHARED = ("here", "other", "counters", "count", "buckets", "away", "depth")
 """What the threads know that sort the parts of a line: where they lie and where as much room is, and how they were made."""
+
+
+def _context(w: FunctionWriter, here: LlvmValue, other: LlvmValue, counters: LlvmValue, *numbers: LlvmValue) -> LlvmValue:
+    """What threads know, in memory."""
+    context = w.alloca(I64, len(_SHARED), 8)
+    pointers = (w.convert("ptrtoint", value, "i64") for value in (here, other, counters))
+    for part, value in enumerate((*pointers, *numbers)):
+        w.store(value, w.offset(context, constant(I64, part), I64))
+    return context
+
+
+def _call_shares(w: FunctionWriter, shares: str, context: LlvmValue, threads: LlvmValue) -> None:
+    """All shares, one a thread."""
+    several, alone, done = w.label("several"), w.label("alone"), w.label("shared")
+    w.branch_if(w.compare("sgt", threads, constant(I64, 1)), several, alone)
+    w.start(several)
+    call_team(w, shares, context, threads)
+    w.branch(done)
+    w.start(alone)
+    w.call_void(shares, context, constant(I64, 0), constant(I64, 1))
+    w.branch(done)
+    w.start(done)
+
+
+class _Shared:
+    """What a thread reads of that, in a function of a context, the number of a share and how many shares there are."""
+
+    def __init__(self, w: FunctionWriter) -> None:
+        self.w = w
+        context, number, shares = w.parameters
+        self.held = {part: w.load(I64, w.offset(context, constant(I64, at), I64)) for at, part in enumerate(_SHARED)}
+        self.here, self.other, self.counters = (w.convert("inttoptr", self.held[part], "ptr") for part in _SHARED[:3])
+        share = w.binary("udiv", w.add(self.held["count"], w.sub(shares, constant(I64, 1))), shares)
+        self.first = w.mul(number, share)
+        self.behind = w.add(self.first, share)
+
+    def is_own(self, low: LlvmValue, high: LlvmValue) -> LlvmValue:
+        """Whether a part that holds keys begins in the share."""
+        w = self.w
+        own = w.binary("and", w.compare("sge", low, self.first), w.compare("slt", low, self.behind))
+        return w.binary("and", own, w.compare("slt", low, high))

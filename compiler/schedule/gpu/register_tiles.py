@@ -45,6 +45,8 @@ LEAST_RESULTS = 1 << 14
 """Below which a device isn't filled by tiles of results."""
 LEAST_SIDE = 4
 """Rows, and columns, with fewer of which there is little to share."""
+MOST_IDLE = 4
+"""Threads of a block for each that has a result."""
 LARGE_PRODUCT = 1024
 THIN = 128
 LEAST_ROWS, LEAST_TERMS = 128, 32
@@ -209,7 +211,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     else:
         wished = tile_of(field)
         sides = [facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)]
-        if not wished and (results < LEAST_RESULTS or min(sides) < LEAST_SIDE):
+        if not wished and (results < LEAST_RESULTS or min(sides) < LEAST_SIDE or prod(sides) <= THREADS // MOST_IDLE):
             return None
         best = _best_tile(field, terms, facts, results, wished) or _best_tile(field, terms, facts, results, {})
         assert best is not None

@@ -10,7 +10,7 @@ Maps have tables of their own (`maps.py`)."""
 from math import prod
 
 from compiler.analysis.written_order import axes_in_written_order
-from compiler.hir.core import Contract, Reduce, Scan, Unary, dtype_of, union_axes
+from compiler.hir.core import Const, Contract, Index, Reduce, Scan, Unary, dtype_of, union_axes
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -65,6 +65,10 @@ SHORT_SUM = 256
 RESULTS = 2
 """Registers of such a thread along the axis across."""
 
+MOST_OPERATIONS = 3000
+"""Operations, on words of 32 bits, that a thread's elements of one turn have, about: with more their code leaves the cache of instructions,
+and their values leave the registers."""
+
 
 @frozen
 class _BlockTableFacts:
@@ -82,7 +86,22 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
     seen = _look(field)
     if not seen.reduced:
         return None
-    return _rows_table(field, seen, facts) if seen.common and not _is_whole(field, seen) else _whole_table(field, seen, facts)
+    table = _rows_table(field, seen, facts) if seen.common and not _is_whole(field, seen) else _whole_table(field, seen, facts)
+    return None if table is None else _with_room(field, seen, table)
+
+
+def _with_room(field: HirFunction, facts: _BlockTableFacts, table: Table) -> Table:
+    """The table with fewer elements of a thread at once, where each of them takes many operations."""
+    ops = [op for op in field.body.body if not isinstance(op, Load | Store | Const | Index) and op.results]
+    varying = [op for op in ops if any(axis in facts.reduced for axis, _ in union_axes(*op.operand_values))]
+    each = sum(max(1, bytes_of(dtype_of(result)) // 4) for op in varying for result in op.results)
+    while each * prod(plan.registers * plan.lanes for plan in table.plans) > MOST_OPERATIONS:
+        most = max((plan for plan in table.plans if plan.place == "time"), key=lambda plan: plan.registers, default=None)
+        if most is None or most.registers == 1:
+            break
+        fewer = evolve(most, registers=most.registers // 2)
+        table = evolve(table, plans=[fewer if plan.axis == most.axis else plan for plan in table.plans])
+    return table
 
 
 def _is_whole(field: HirFunction, facts: _BlockTableFacts) -> bool:

@@ -167,6 +167,23 @@ def test_threads_share_the_parts_of_a_long_line(dtype: str, monkeypatch: pytest.
                 assert found.tobytes() == (wanted[::-1] if descending else wanted).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ("f32", "f64", "i32", "u64"))
+def test_a_line_longer_than_near_caches_is_split_first(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_keys, "FAR_BYTES", 1 << 16)
+    monkeypatch.setattr(sort_keys, "NEAR_BYTES", 1 << 13)
+    rng = np.random.default_rng(6)
+    for descending in (False, True):
+        kernel = compile_function(sorting(dtype, 1, 0, descending, alone=True), QUICK)
+        for number, make in enumerate(SPREAD.values()):
+            numbers = np.clip(make(rng, 17_000 + 4 * number), -1000, 1000) + 0.0
+            keys = ((numbers + 1000) * 1000 if dtype[0] in "iu" else numbers).astype(NUMPY[dtype])
+            wanted = np.sort(keys)
+            for threads in (1, 3):
+                found = keys.copy()
+                assert run_kernel(kernel, [found, len(found)], threads=threads) is None
+                np.testing.assert_array_equal(found, wanted[::-1] if descending else wanted)
+
+
 def test_both_zeros_and_every_nan_keep_their_order() -> None:
     rng = np.random.default_rng(3)
     for dtype, bits in (("f32", np.uint32), ("f16", np.uint16)):

@@ -1,8 +1,8 @@
 """A field as the numbering of instances sees it: its axes counted, its indices as rows of coefficients. Only what has the shape for it: a
 map, or a reduction of few terms for each result, all of whose extents are numbers."""
 
-from collections.abc import Mapping, Sequence
-from math import prod
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, prod
 
 from compiler.analysis.edge_reads import FieldReads, Outside, field_reads
 from compiler.hir.affine import Affine
@@ -11,8 +11,8 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
-from compiler.schedule.materialise import common_axes
 from compiler.schedule.gpu.digits_of_axes import divided_axes
+from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 
 MOST_TERMS = 256
@@ -21,6 +21,8 @@ MOST_UNSHARED = 64
 """The same, where results share no elements: with more, several threads for a result are as fast or faster (112 rows, on an H200)."""
 MOST_OPERATIONS = 200
 """Of a field."""
+FEW_PAIRS = 64
+"""Of what two loads read: a thread has them all."""
 LARGEST_STEP = 8
 """Elements between neighbouring lanes' accesses, at most: others are better turned in shared memory."""
 
@@ -58,12 +60,12 @@ def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple
         terms = prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in reduced)
     except KeyError:
         return ()
-    return tuple(sorted(sizes.items())) if 1 <= terms <= most_terms(field) else ()
+    return tuple(sorted(sizes.items())) if 1 <= terms <= most_terms(field, sizes) else ()
 
 
-def most_terms(field: HirFunction) -> int:
+def most_terms(field: HirFunction, sizes: Mapping[str, int] | None = None) -> int:
     """Terms of a result up to which a field has the shape, whatever its extents are: windows and other reductions, or several loads of one
-    memory. 0 for a field that hasn't."""
+    memory. 0 for a field that hasn't. `sizes`: those that extents would be numbers by."""
     reads = field_reads(field)
     ops = reads.ops
     if len(ops) > MOST_OPERATIONS or any(isinstance(op, Scan) for op in ops):
@@ -83,10 +85,10 @@ def most_terms(field: HirFunction) -> int:
     for op in stores:
         if {name for form in op.index for name in form.names if name in field.axes} != common:
             return 0
-    return _most_shared(field, reads, reduced)
+    return _most_shared(field, reads, reduced, sizes or {})
 
 
-def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str]) -> int:
+def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes: Mapping[str, int]) -> int:
     """The same, of a field of such instructions: more where some elements serve several results, by windows that move along an axis or
     several loads of one memory, than where elements merely lie near each other for neighbouring results."""
     loads = [op for op in reads.ops if isinstance(op, Load)]
@@ -94,7 +96,7 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str]) -> in
         stores = [op for op in reads.ops if isinstance(op, Store)]
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
         return int(several or len({op.mem for op in stores}) < len(stores) or _are_digits(field, reads))
-    if _is_product(field, [reads.index(op) for op in loads], reduced):
+    if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
         return MOST_TERMS
@@ -131,12 +133,19 @@ def _stride(mem: Mem, dim: int) -> int | None:
     return prod(extent or 0 for extent in behind) if None not in behind else None
 
 
-def _is_product(field: HirFunction, loads: Sequence[Sequence[Affine]], reduced: set[str]) -> bool:
+def _is_product(field: HirFunction, loads: Sequence[Sequence[Affine]], reduced: set[str], sizes: Mapping[str, int]) -> bool:
     """Whether two of the loads each lack an axis of the results that the other has: all pairs of what they read are combined then, and
-    tiles of both are worth more than registers of results."""
+    tiles of both are worth more than registers of results, unless a thread holds all pairs."""
     outputs = set(field.axes) - reduced
     axes = [outputs.intersection(name for form in index for name in form.names) for index in loads]
-    return any(first - second and second - first for first in axes for second in axes)
+    pairs = [(first - second, second - first) for first in axes for second in axes]
+    return any(first and second and _extent(field, first | second, sizes) > FEW_PAIRS for first, second in pairs)
+
+
+def _extent(field: HirFunction, axes: Iterable[str], sizes: Mapping[str, int]) -> float:
+    extents = [field.axes[axis] for axis in axes]
+    known = all(name in sizes for extent in extents for name in extent.names)
+    return prod(extent.evaluate(sizes.__getitem__) for extent in extents) if known else inf
 
 
 def _moves(form: Affine, reduced: set[str], field: HirFunction) -> bool:
