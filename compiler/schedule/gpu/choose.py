@@ -32,7 +32,7 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.few_rows import few_rows
+from compiler.schedule.gpu.few_rows import few_rows, product_of_tiles
 from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks
 from compiler.schedule.gpu.flat_sums import with_flat_sum
 from compiler.schedule.gpu.interleaved import interleaved
@@ -436,8 +436,9 @@ def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:
     product = few_rows(field, facts)
     if product is None:
         return None
-    placing = FewRowsBlocks(field, product)
-    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+    tiles = ProductTiles(field, product.cut).run()
+    placing = FewRowsBlocks(*product_of_tiles(tiles, facts.machine))
+    return evolve(_of_forms(placing, {"tile": tiles}), words=product.words)
 
 
 def _scan(field: HirFunction, facts: Facts) -> Launches | None:

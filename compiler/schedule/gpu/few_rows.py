@@ -11,15 +11,17 @@ from math import gcd
 from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import FloorDiv
 from compiler.hir.alignment import steps_by_one
+from compiler.hir.core import Contract, Reduce
 from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import WarpKind
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.machines.gpu import Feature
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.packed_bits import PackedFactor, packed_factor
+from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
 from compiler.schedule.gpu.scaled_sums import ScaledSum, narrow_sum
 from runtime.records import frozen
 
@@ -43,6 +45,10 @@ FULL = 0.75
 """Of what multiprocessors have at a time."""
 SHARES = 16, 8, 32
 """Neighbouring terms that a lane has, of factors that are bits of elements: 16 of 16 bits are a sector of the cache."""
+
+
+MARKED = ("own", "part", "alike", "each", "warps", "split", "resident")
+"""What tiles leave open."""
 
 
 @frozen(eq=False)
@@ -71,6 +77,14 @@ class FewRows:
     split: int
     resident: int
     words: tuple[str, ...]
+
+    @property
+    def cut(self) -> CutProduct:
+        target = self.sum_.described.op
+        tiles: dict[tuple[str, ...], int] = {(self.row,): 8 * self.blocks, (self.column,): self.columns}
+        marks = {name: getattr(self, name) for name in MARKED} | {"packed": self.packed is not None}
+        assert isinstance(target, Contract | Reduce)
+        return CutProduct((target,), (), tiles, (self.sum,), self.terms, 0, marks, {})
 
     @property
     def columns(self) -> int:
@@ -163,6 +177,20 @@ def few_rows(function: HirFunction, facts: Facts) -> FewRows | None:
     parts, alike = turn // part, min(turn, common) // part
     sides_of_sum = known, kind, unit.name, few, many, row, column, sum_
     return FewRows(*sides_of_sum, blocks, own, part, parts, alike, each, runs.get(part), warps, split, resident, words)
+
+
+def product_of_tiles(tiles: HirFunction, machine: GpuMachine) -> tuple[HirFunction, FewRows]:
+    """The field of what each element of the results is, and the product of its blocks."""
+    field, cut = read_roles(tiles)
+    known, unit, (row,), (column,), (sum_,) = narrow_sum(field), machine.unit(Issue.REGISTERS), *cut.tiles, cut.walked
+    assert known is not None and unit is not None
+    kind, described = machine.warp_kind(known.dtype), known.described
+    assert kind is not None
+    few, many = (described.a, described.b) if described.m == (row,) else (described.b, described.a)
+    own, part, alike, each, warps, split, resident = (cut.marks[name] for name in MARKED)
+    packed = packed_factor(many, sum_, column, part // 4, known.dtype) if cut.marks["packed"] else None
+    sides, blocks, parts = (known, kind, unit.name, few, many, row, column, sum_), cut.tiles[row,] // 8, cut.depth // part
+    return field, FewRows(*sides, blocks, own, part, parts, alike, each, packed, warps, split, resident, ())
 
 
 def _runs(many: Value, sum_: str, column: str, common: int, dtype: str, across: bool) -> dict[int, PackedFactor]:

@@ -12,9 +12,9 @@ from runtime.records import frozen
 
 @frozen(eq=False)
 class CutProduct:
-    """`sums`, and the `loads` that are copied for them through a ring of so many `stages`. `tiles`: of a block, along each axis of the
-    results' rows and columns, or along several that are counted through; `walked`: the axes of the sums, of which the last goes by so
-    many terms, the `depth`. `marks` of the outermost loop, and of the last axis's: what tiles leave open."""
+    """`sums`, and the `loads` that are copied for them through a ring of so many `stages`, if any are. `tiles`: of a block, along each axis
+    of the results' rows and columns, or along several that are counted through; `walked`: the axes of the sums, of which the last goes by
+    so many terms, the `depth`. `marks` of the outermost loop, and of the last axis's: what tiles leave open."""
 
     sums: Sequence[Contract | Reduce]
     loads: Sequence[Load]
@@ -33,8 +33,8 @@ def read_roles(roles: HirFunction) -> tuple[HirFunction, CutProduct]:
     walked = [axis for axis, loop in loops.items() if loop.place == "time"]
     own = [axis for axis in loops if axis not in walked and axis in roles.axes]
     tiles = {elements.counted.get(axis, (axis,)): roles.axes[axis].constant for axis in own}
-    ((name, ring),) = elements.rings.items()
-    loads = [value.source for value in elements.copied[name] if isinstance(value.source, Load)]
+    stages = next((ring.stages for ring in elements.rings.values()), 0)
+    loads = [value.source for values in elements.copied.values() for value in values if isinstance(value.source, Load)]
     marks, marks_of_sum = (dict(loop.marks) for loop in (next(iter(loops.values())), loops[walked[-1]]))
     depth = roles.axes[walked[-1]].constant
-    return elements.field, CutProduct(elements.sums, loads, tiles, walked, depth, ring.stages, marks, marks_of_sum)
+    return elements.field, CutProduct(elements.sums, loads, tiles, walked, depth, stages, marks, marks_of_sum)

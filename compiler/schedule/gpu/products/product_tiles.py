@@ -46,7 +46,7 @@ class ProductTiles(Placing):
         super().__init__(field, Table(plans))
         self.product = product
         whole = [self.ends_with_memory(load) for load in product.loads]
-        self.is_ragged = not divides(product.depth, field.axes[self.along]) and not all(whole)
+        self.is_ragged = not divides(product.depth, field.axes[self.along]) and not (whole and all(whole))
         """Whether memory goes on where the sum ends, within a tile."""
 
     def ends_with_memory(self, load: Load) -> bool:
@@ -62,7 +62,10 @@ class ProductTiles(Placing):
             marks |= {"axis": plan.digit, "through": " ".join(axes), **{f"extent_{axis}": self.field.axes[axis] for axis in axes}}
         elif not divides(plan.tile, extent := self.field.axes[plan.axis]):
             marks["extent"] = extent
-        return {**marks, "pipeline": self.product.stages, **self.product.marks_of_sum} if plan.axis == self.along else marks
+        if plan.axis == self.along:
+            marks |= {"pipeline": self.product.stages} if self.product.stages else {}
+            marks |= self.product.marks_of_sum
+        return marks
 
     def loop_over(self, axis: str, group: Sequence[Target], region: TileRegion, result: Accumulators, state: Accumulators) -> None:
         if axis in self.counted:
@@ -96,10 +99,13 @@ class ProductTiles(Placing):
         for load in self.product.loads:
             self.staged(load, region)
         over = tuple(name for name, _ in self.tile_axes(target.over, region))
+        values = [self.value(value, region) for value in (target.values if isinstance(target, Reduce) else (target.a, target.b))]
+        if not self.product.loads:
+            values = [self.masked(value, 0, [self.along], region) for value in values]
         if isinstance(target, Reduce):
-            (turn,) = b.reduce("add", self.value(target.values[0], region), over=over, flags=target.flags)
+            (turn,) = b.reduce("add", *values, over=over, flags=target.flags)
             return [b.add(total, turn, target.flags)]
-        left, right = (self.value(operand, region) for operand in (target.a, target.b))
+        left, right = values
         return [b.emit(Contract(a=left, b=right, accumulator=total, over=over, to=target.to, flags=target.flags)).result]
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: TileRegion) -> list[Value]:
