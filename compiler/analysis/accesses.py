@@ -30,7 +30,7 @@ class NestLoop:
 @define(eq=False)
 class NestAccess:
     """One load or store: its memory, its index over the axes of `loops` (outermost first), and its place in the text order.
-    `exact` is false when the index names values that aren't affine in the iterations."""
+    `data`: names in the index of values that aren't affine in the iterations."""
 
     op: Load | Store
     mem: Value
@@ -38,8 +38,13 @@ class NestAccess:
     loops: tuple[NestLoop, ...]
     position: int
     guards: "Guards"
-    exact: bool
+    data: frozenset[str]
     accumulates: "Accumulation | None" = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the index is affine in the iterations."""
+        return not self.data
 
     @property
     def is_store(self) -> bool:
@@ -228,9 +233,9 @@ class _Collector:
                 self.loop(op, loops, guards)
             case Load() | Store():
                 index = tuple(self.form(form) for form in op.index)
-                exact = not any(name in self.opaque for form in index for name in form.names)
+                data = frozenset(name for form in index for name in form.names if name in self.opaque)
                 guarded = guards if op.where is None else self.guarded(guards, op.where, True)
-                nest.accesses.append(NestAccess(op, op.mem, index, loops, self.position, guarded, exact))
+                nest.accesses.append(NestAccess(op, op.mem, index, loops, self.position, guarded, data))
             case Alloc():
                 nest.allocated[op.result] = loops
             case If():

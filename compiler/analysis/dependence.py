@@ -16,6 +16,7 @@ from compiler.analysis.accesses import (
     walk,
 )
 from compiler.analysis.affine_sets import SolveOutcome, lower, solve, upper
+from compiler.analysis.disjoint_rows import MARK, row_memories
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, For, If, Return, While, Yield
 from compiler.hir.instruction import Effect, Instruction, InstructionFamily, Region, Value
@@ -107,7 +108,7 @@ def conflict(nest: Nest, loop: NestLoop, first: NestAccess, second: NestAccess) 
     """Whether the accesses may meet in different iterations of the loop, all loops around it being at the same iteration."""
     around = nest.around[loop.op][:-1]
     outer = {loop_.axis for loop_ in around}
-    if not (first.exact and second.exact):
+    if any(loop in nest.home[nest.definitions[name]] for name in first.data | second.data):
         return Conflict(first, second, None)
     inner_first = [loop_ for loop_ in first.loops if loop_.axis not in outer]
     inner_second = [loop_ for loop_ in second.loops if loop_.axis not in outer]
@@ -277,7 +278,10 @@ class _LoopJudge:
 
     def memories(self) -> str:
         inside = [a for a in self.nest.accesses if self.loop in a.loops]
+        disjoint = row_memories(self.nest, self.loop) if self.loop.op.mark(MARK) else {}
         for mem in dict.fromkeys(a.mem for a in inside if a.is_store):
+            if mem in disjoint:
+                continue
             made_in = self.nest.allocated.get(mem)
             if made_in is not None and self.loop in made_in:
                 continue

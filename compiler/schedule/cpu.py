@@ -1,6 +1,7 @@
 """The CPU's schedule of a kernel: lifted to a field and placed by a table where that can be done, else the nest as written with
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
+from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import InstructionFamily, Value
 from compiler.hir.memory import Load, Store
@@ -18,6 +19,7 @@ from compiler.passes.short_rows import short_rows
 from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
 from compiler.schedule.computed_again import PlacingAgain
+from compiler.schedule.disjoint_rows import where_disjoint
 from compiler.schedule.dot_tiles import PlacingDots
 from compiler.schedule.down_columns import PlacingColumns, columns_of
 from compiler.schedule.field import table_for
@@ -70,7 +72,10 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
         nest, lines_in_words = lines_along(kernel.nest, kernel.facts, machine)
     if not lines_in_words:
         nest, lines_in_words = turned_reads(kernel.nest, kernel.facts, machine)
-    function, words, unheeded = marked(nest, kernel.facts)
+    facts = kernel.facts
+    if not lines_in_words and (twice := where_disjoint(nest, facts)) is not nest:
+        nest, facts = twice, analyse(twice)
+    function, words, unheeded = marked(nest, facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))

@@ -21,8 +21,10 @@ from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
+from compiler.schedule.disjoint_rows import marked_in, with_disjoint_rows
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
+from compiler.schedule.gpu.disjoint_launches import DisjointLaunches, mark_memory, where_not_late
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
@@ -63,6 +65,7 @@ EACH = 4
 
 def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
     """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
+    nest, facts = with_disjoint_rows(nest, facts)
     sorted_: dict[For, SortedRowNest] = {}
     for op in [op for op in nest.body.body if isinstance(op, For)]:
         if (found := _rows_to_sort(op, nest, facts, known)) is not None:
@@ -101,6 +104,8 @@ class _Scheduling:
     methods: dict[For, tuple[ScatterSum, ...]] = Factory(dict)
     sorted: dict[For, SortedRowNest] = Factory(dict)
     """Those whose rows are sorted first."""
+    marks: dict[For, Value] = Factory(dict)
+    """What says that rows of a leading loop aren't disjoint."""
 
     def run(self) -> Launches:
         alone = {op: spread for op in self.nest.body.body if isinstance(op, For) and (spread := self.on_grid(op)) is not None}
@@ -128,7 +133,8 @@ class _Scheduling:
                 stages += self.reduction(around, group, number, alone[group.loop])
             else:
                 stages += self.leading(around, group, number, alone[group.loop])
-        zeros = frozenset(around.others[parts.taken] for parts in self.parted.values() if parts is not None)
+        counts = (*(parts.taken for parts in self.parted.values() if parts is not None), *self.marks.values())
+        zeros = frozenset(around.others[value] for value in counts if value in around.others)
         return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words), zeros=zeros)
 
     def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> SortNest | None:
@@ -166,8 +172,10 @@ class _Scheduling:
                 targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
                 return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}
             if not self.is_reduction(op):
-                parts = self.ragged(alone[op])
-                return parts.memories if parts is not None else {}
+                parts, marks = self.ragged(alone[op]), {}
+                if marked_in(op) is not None:
+                    marks = {(mark := self.marks.setdefault(op, mark_memory())): mem_of(mark)}
+                return {**(parts.memories if parts is not None else {}), **marks}
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
@@ -219,6 +227,16 @@ class _Scheduling:
         return self.parted[nest.outer]
 
     def leading(self, around: Around, group: Group, number: int, nest: Spread) -> Sequence[Launch | Either]:
+        """The iterations of a leading nest, where rows have to be disjoint behind a look whether they are."""
+        stages, loop = self.independent(around, group, number, nest), marked_in(nest.outer)
+        if loop is None:
+            return stages
+        disjoint = DisjointLaunches(loop, self.marks[nest.outer], around, group, self.facts, self.known.machine.lanes)
+        self.words.append(f"where a row of {loop.written} ends behind the beginning of the next one, which is looked at before: one block")
+        behind = disjoint.in_order(f"{number}_in_order")
+        return [disjoint.looking(f"{number}_looking"), *(where_not_late(stage, disjoint) for stage in stages), behind]
+
+    def independent(self, around: Around, group: Group, number: int, nest: Spread) -> Sequence[Launch | Either]:
         """A block an iteration or a thread an iteration; where sizes decide, both."""
         names = ", ".join(loop.variable.name for loop in nest.loops)
         body = nest.inner.body
