@@ -19,10 +19,11 @@ from compiler.passes.rewrite import Rebuild
 from runtime.records import define, field
 
 
-def repeated_reads(function: HirFunction) -> HirFunction:
-    """The function without them; itself if it has no checks, since LLVM reads once what nothing else stands between."""
+def repeated_reads(function: HirFunction, moved: bool = True) -> HirFunction:
+    """The function without them; itself if it has no checks, since LLVM reads once what nothing else stands between. `moved`: whether what
+    turns begin with may stand before their loop."""
     ops = (op for top in function.body.body for op in top.walk())
-    return _Once(function).run() if any(isinstance(op, Check) for op in ops) else function
+    return _Once(function, moved=moved).run() if any(isinstance(op, Check) for op in ops) else function
 
 
 def written_in(function: HirFunction) -> frozenset[Value]:
@@ -33,6 +34,7 @@ def written_in(function: HirFunction) -> frozenset[Value]:
 
 @define(eq=False)
 class _Once(Rebuild):
+    moved: bool = field(default=True, kw_only=True)
     held: frozenset[Value] = field(default=frozenset(), init=False)
     """Conditions that checks have seen."""
     written: frozenset[Value] = field(default=frozenset(), init=False)
@@ -47,7 +49,7 @@ class _Once(Rebuild):
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if op in self.first:
             return [self.values[result] for result in op.results]
-        if isinstance(op, For) and not op.results and op.place != "thread":
+        if self.moved and isinstance(op, For) and not op.results and op.place != "thread":
             ahead = self.ahead(op)
             if any(isinstance(each, Check) for each in ahead):
                 return self.after(ahead, op, into)

@@ -15,16 +15,19 @@ from compiler.hir.control import For
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
+from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.rewrite import Rebuild
 from runtime.records import define, evolve, field
 
 
-def with_disjoint_rows(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, NestFacts]:
-    """The nest with loops marked that are independent where their rows are disjoint, and its facts; themselves where there are none."""
+def with_disjoint_rows(nest: HirFunction, facts: NestFacts, once: bool = False) -> tuple[HirFunction, NestFacts]:
+    """The nest with loops marked that are independent where their rows are disjoint, and its facts; themselves where there are none. `once`:
+    bounds of several loops are read once."""
     loops = [loop for op in nest.body.body if isinstance(op, For) if (loop := _loop_of_rows(op, facts)) is not None]
     if not loops:
         return nest, facts
     marked = _Marking(nest, rows=frozenset(loops)).run()
+    marked = repeated_reads(marked, moved=False) if once else marked
     known = analyse(marked)
     return (marked, known) if all(_is_independent(op, known) for op in marked.body.body) else (nest, facts)
 

@@ -9,8 +9,8 @@ from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Take
 from compiler.hir.instruction import Effect, Instruction, Value
-from compiler.hir.memory import Check, Load, mem_of
-from compiler.hir.types import Slot, bytes_of
+from compiler.hir.memory import Check, Load, Store, mem_of
+from compiler.hir.types import INDEX, Slot, bytes_of
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
@@ -23,14 +23,28 @@ from runtime.records import frozen
 
 
 def overlaps(spread: Spread) -> bool:
-    """Whether a thread may have several iterations under way: they do nothing but compute what is joined."""
+    """Whether a thread may have several iterations under way: they do nothing but compute what is joined, and store elements."""
     loop = spread.outer
-    cells = [cell for fold in spread.folds for cell in fold.cells]
-    if len(spread.loops) > 1 or loop.step != 1 or not cells or any(isinstance(cell.type, Slot) for cell in cells):
+    ops, cells = loop.body.body, [cell for fold in spread.folds for cell in fold.cells]
+    if len(spread.loops) > 1 or loop.step != 1 or spread.private or any(isinstance(cell.type, Slot) for cell in cells):
         return False
-    names = depending(cells, loop.body.body)
-    plain = all(isinstance(op, Load | Check | Yield) or (op.effects is Effect.PURE and not op.regions) for op in loop.body.body)
-    return plain and not any(isinstance(op, Load | Check) and not names.isdisjoint(read_names(op)) for op in loop.body.body)
+    names, stored = depending(cells, ops), set[Value]()
+    for op in ops:
+        if not isinstance(op, Load | Store | Check | Yield) and (op.effects is not Effect.PURE or op.regions):
+            return False
+        if isinstance(op, Load | Check) and (not names.isdisjoint(read_names(op)) or (isinstance(op, Load) and op.mem in stored)):
+            return False
+        if isinstance(op, Store):
+            stored.add(op.mem)
+    return bool(cells or stored)
+
+
+def stores(loop: For) -> bool:
+    return any(isinstance(op, Store) for op in loop.walk())
+
+
+PASSED = Value("", INDEX)
+"""Whether an iteration takes part, and its checks have passed, among its values; nowhere in code."""
 
 
 @frozen(eq=False)
@@ -71,9 +85,9 @@ class Piece:
 
 
 def is_joining(op: Instruction, loop: For) -> bool:
-    """Whether it computes from what the cells of a loop hold."""
+    """Whether it computes from what the cells of a loop hold, or stores."""
     names = depending(loop.body.parameters[1:], loop.body.body)
-    return any(result.name in names for result in op.results)
+    return isinstance(op, Store) or any(result.name in names for result in op.results)
 
 
 class AtOnce(Cooperation):
@@ -87,6 +101,38 @@ class AtOnce(Cooperation):
         self.turns, self.pieces = turns, pieces
         self.range: tuple[Affine, Affine] | None = None
         """Where loops begin and end, where that is not what they say."""
+        self.held: int | None = None
+        """Iterations of each loop that a thread has, at most, where all that it reads stays in registers."""
+
+    def all_of_row(self, body: Sequence[Instruction], held: Sequence[int], number: int, b: Builder) -> None:
+        """All that a row takes. `held`: numbers of elements of which a thread keeps what it reads, the least first, where the loops go over
+        the same; `number`: of the threads that share it."""
+        place = next((place for place, op in enumerate(body) if op in self.spreads), len(body)) if held else 0
+        self.all(body[:place], b)
+        loop = body[place] if held else None
+        if not isinstance(loop, For):
+            self.all(body[place:], b)
+            return
+        self.begins(loop, b)
+        low, high = (b.index(form) for form in self.ends(loop, b))
+        self.holding(body[place:], b.sub(high, low), [each * number for each in held], number, b)
+
+    def holding(self, body: Sequence[Instruction], length: Value, most: Sequence[int], number: int, b: Builder) -> None:
+        if not most:
+            self.all(body, b)
+            return
+        with b.branch(self.everywhere(b.op("le", length, b.const(most[0], "index")), b)) as (few, many, _):
+            self.held = most[0] // number
+            self.all(body, few)
+            self.held = None
+            self.holding(body, length, most[1:], number, many)
+
+    def begins(self, loop: For, b: Builder) -> None:
+        """Before the first loop of a row."""
+
+    def everywhere(self, condition: Value, b: Builder) -> Value:
+        """Whether it holds for all threads that branch together."""
+        return condition
 
     def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
         return self.range or super().ends(loop, b)
@@ -102,7 +148,7 @@ class AtOnce(Cooperation):
             started.update(zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True))
         cells = [started.get(cell, self.values[old]) for cell, old in zip(parameters, loop.carried, strict=True)]
         failed = b.slot(b.const(False, "i1")) if any(isinstance(op, Check) for op in loop.body.body) else None
-        results = self.at_once(loop, number, stride, cells, failed, b)
+        results = (self.at_once if self.held is None else self.all_held)(loop, number, stride, cells, failed, b)
         if failed is not None:
             with b.when(b.get(failed)) as again:
                 super().share(spread, *((again.const(0, "index"), 1) if loop in self.pieces else (number, stride)), again)
@@ -112,11 +158,11 @@ class AtOnce(Cooperation):
 
     def early(self, loop: For) -> Sequence[Instruction]:
         """What iterations compute but for what the cells hold."""
-        return [op for op in loop.body.body[:-1] if not is_joining(op, loop)]
+        return [op for op in loop.body.body if not isinstance(op, Yield) and not is_joining(op, loop)]
 
     def late(self, loop: For) -> Sequence[Instruction]:
         """What they compute of the cells."""
-        return [op for op in loop.body.body[:-1] if is_joining(op, loop)]
+        return [op for op in loop.body.body if not isinstance(op, Yield) and is_joining(op, loop)]
 
     def at_once(self, loop: For, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder) -> list[Value]:
         """What the cells hold behind the thread's iterations: turns of pieces that all threads have in full, then one in which those
@@ -151,6 +197,19 @@ class AtOnce(Cooperation):
             few.yield_(*(self.one_by_one(loop, low, end, number, stride, walked.results, failed, few) if width > 1 else walked.results))
         return list(both.results)
 
+    def all_held(self, loop: For, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder) -> list[Value]:
+        """What the cells hold behind the thread's iterations, of which there are no more than it holds: another loop over the same elements
+        finds what was read of them."""
+        low, end = (b.index(form) for form in self.ends(loop, b))
+        own, last = b.cast(number, "i32"), b.cast(b.sub(end, low), "i32")
+        ahead = [b.add(own, b.const(stride * turn, "i32")) for turn in range(self.held or 0)]
+        items = [Piece(b.add(low, b.cast(each, "index")), 1) for each in ahead]
+        inside = [b.op("lt", each, last) for each in ahead]
+        values = list(cells)
+        for values_, holds in zip(self.computed(loop, items, failed, b, inside), inside, strict=True):
+            values = self.with_all(loop, values_, values, holds, b)
+        return values
+
     def around(self, low: Value, end: Value, width: int, own: Value, stride: int, b: Builder) -> tuple[list["Piece"], list[Value]]:
         """The thread's elements before the first piece and behind the last one, and whether there are so many; an element of the loop where
         there aren't."""
@@ -177,10 +236,13 @@ class AtOnce(Cooperation):
             inner.yield_(*self.with_all(loop, own, walked.carried, None, inner))
         return list(walked.results)
 
-    def computed(self, loop: For, items: Sequence["Piece"], failed: Value | None, b: Builder) -> list[list[dict[Value, Value]]]:
-        """What iterations come to but for what the cells hold, instruction by instruction. That a check has failed is kept."""
+    def computed(
+        self, loop: For, items: Sequence["Piece"], failed: Value | None, b: Builder, inside: Sequence[Value | None] = ()
+    ) -> list[list[dict[Value, Value]]]:
+        """What iterations come to but for what the cells hold, instruction by instruction. That a check has failed is kept. `inside`: which
+        of them take part."""
         own = [[{loop.variable: b.index(item.place(number))} for number in range(item.width)] for item in items]
-        guards: list[list[Value | None]] = [[None] * item.width for item in items]
+        guards = [[guard] * item.width for item, guard in zip(items, inside or [None] * len(items), strict=True)]
         loads = self.pieces.get(loop, NONE).loads
         for op in self.early(loop):
             b.span = op.span
@@ -193,17 +255,30 @@ class AtOnce(Cooperation):
                     self.values.update(values)
                     guard[number] = self.guarded(op, guard[number], failed, b)
                     values.update((result, self.values[result]) for result in op.results)
+        for elements, guard in zip(own, guards, strict=True):
+            for values, passed in zip(elements, guard, strict=True):
+                values.update({} if passed is None else {PASSED: passed})
         return own
+
+    def late_one(self, op: Instruction, where: Value | None, b: Builder) -> None:
+        """What is computed of the cells, or a store where the iteration takes part."""
+        if isinstance(op, Store) and where is not None:
+            there = where if op.where is None else b.both(where, self.values[op.where])
+            b.store(self.values[op.mem], self.values[op.value], [self.copy.form(form) for form in op.index], there)
+        else:
+            self.copy.one(op, b)
 
     def guarded(self, op: Instruction, guard: Value | None, failed: Value | None, b: Builder) -> Value | None:
         """An instruction where the checks before it have passed; what those behind it need."""
         if isinstance(op, Check) and failed is not None:
             holds = self.values[op.condition]
-            b.set(failed, b.op("or", b.get(failed), b.op("xor", holds, b.const(True, "i1"))))
+            b.set(failed, b.op("or", b.get(failed), b.both(guard, b.op("xor", holds, b.const(True, "i1")))))
             return b.both(guard, holds)
         if isinstance(op, Load) and guard is not None:
             where = guard if op.where is None else b.both(guard, self.values[op.where])
-            self.values[op.result] = b.load(self.values[op.mem], [self.copy.form(form) for form in op.index], where, op.pad)
+            index = [self.copy.form(form) for form in op.index]
+            read = Load(mem=self.values[op.mem], index=index, where=where, pad=op.pad)
+            self.values[op.result] = b.emit(read, repeats=not mem_of(op.mem).readonly).result
         else:
             self.copy.one(op, b)
         return guard
@@ -216,8 +291,10 @@ class AtOnce(Cooperation):
         for values in own:
             self.values.update(values)
             self.values.update(zip(loop.body.parameters[1:], new, strict=True))
+            passed = values.get(PASSED)
+            where = inside if passed is None or inside is None else b.both(inside, passed)
             for op in self.late(loop):
                 b.span = op.span
-                self.copy.one(op, b)
-            new = [self.values[value] for value in loop.body.body[-1].operand_values]
+                self.late_one(op, passed if where is None else where, b)
+            new = [self.values[value] for op in loop.body.body if isinstance(op, Yield) for value in op.operand_values]
         return new if inside is None else [b.select(inside, value, old) for value, old in zip(new, cells, strict=True)]

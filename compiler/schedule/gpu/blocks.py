@@ -65,7 +65,7 @@ EACH = 4
 
 def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
     """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
-    nest, facts = with_disjoint_rows(nest, facts)
+    nest, facts = with_disjoint_rows(nest, facts, once=True)
     sorted_: dict[For, SortedRowNest] = {}
     for op in [op for op in nest.body.body if isinstance(op, For)]:
         if (found := _rows_to_sort(op, nest, facts, known)) is not None:

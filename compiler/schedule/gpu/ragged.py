@@ -15,7 +15,7 @@ from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space
-from compiler.schedule.gpu.at_once import AtOnce, Pieces, pieces_of
+from compiler.schedule.gpu.at_once import AtOnce, Pieces, overlaps, pieces_of, stores
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
@@ -37,6 +37,9 @@ LANES_BLOCK = 64
 
 LONG_ROW = 2048
 """Elements of a mean row from which a block is worth it, however many rows there are."""
+
+MOST_HELD = 16
+"""Elements that a thread keeps, at most, for loops that go over the same."""
 
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
@@ -76,6 +79,8 @@ class RowShape:
     across: bool = False
     staged: bool = False
     """Whether lanes stand across rows, each with one; whether rows go through shared memory."""
+    held: tuple[int, ...] = ()
+    """Numbers of iterations of which a thread keeps what it reads for the loops behind, the least first."""
 
     @property
     def by_block(self) -> bool:
@@ -86,6 +91,8 @@ class RowShape:
         long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
         pieces = ", in pieces of 16 bytes" if self.pieces and (self.wide or self.by_block) else ""
         how = f"what {over} reads goes through shared memory" if self.staged else f"{self.turns} of {over} at once{pieces}"
+        if self.held:
+            how += f", what up to {self.held[-1]} of each read stays in registers"
         return f"{names}: {who} an iteration, {how}{long}"
 
 
@@ -100,6 +107,8 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     found = any(map(looked_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
+    if any(map(stores, spreads)):
+        return _storing_shape(spreads, mean, resident, known)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident, across=True)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
@@ -117,6 +126,20 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
 
 
+def _storing_shape(spreads: Mapping[For, Spread], mean: int, resident: int, known: Facts) -> RowShape:
+    """The shape of rows that store elements: a thread has few of them, as neighbours store side by side. Where several loops go over the
+    same, what is read stays in registers."""
+    again = len(spreads) > 1 and len({(loop.low, loop.high) for loop in spreads}) == 1 and all(map(overlaps, spreads.values()))
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // TURNS)))
+    threads = LANES_BLOCK
+    if mean > MOST_HELD * lanes:
+        lanes = threads = BLOCK if mean > TURNS * BLOCK // 2 else BLOCK // 2
+    least = min(MOST_HELD, max(TURNS, power_of_two(-(-mean // lanes))))
+    held = tuple(each for each in (least, 2 * least) if each <= MOST_HELD) if again else ()
+    long = None if threads == lanes else LONG * max(mean, lanes * TURNS)
+    return RowShape(lanes, TURNS, resident, threads, long, mean=mean, held=held)
+
+
 def _reads_what_it_stores(body: Region) -> bool:
     """Whether a row reads memory that rows write: all lanes would read it, also those behind the last row, while the first one writes."""
     ops = [inside for op in body.body for inside in op.walk()]
@@ -127,7 +150,7 @@ def _reads_what_it_stores(body: Region) -> bool:
 def _takes(op: Instruction, spreads: Mapping[For, Spread]) -> bool:
     """Whether lanes can do it: a loop that they share, or what each does alike, and the first stores."""
     if isinstance(op, For) and op in spreads:
-        return len(spreads[op].loops) == 1 and not spreads[op].private and not any(isinstance(inside, Store) for inside in op.walk())
+        return len(spreads[op].loops) == 1 and not spreads[op].private and (not stores(op) or overlaps(spreads[op]))
     return all(isinstance(inside, _TAKEN) or inside.effects is Effect.PURE for inside in op.walk()) and not any(
         is_single(inside, spreads) or (isinstance(inside, For) and inside in spreads) for inside in op.walk()
     )
@@ -214,7 +237,7 @@ class LaneCooperation(AtOnce):
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
         super().__init__(start, spreads, barriers, warp, shape.turns, shape.pieces if shape.wide else {})
         b = start.out.body
-        self.shape, self.long = shape, None
+        self.shape, self.long, self.storing = shape, None, any(map(stores, spreads))
         place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
         self.lane = b.op("rem", place, lanes, name="lane")
         row = b.op("div", place, lanes)
@@ -228,11 +251,8 @@ class LaneCooperation(AtOnce):
 
     def spread(self, spread: Spread, b: Builder) -> None:
         """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
-        loop, lanes = spread.outer, self.shape.lanes
-        if self.shape.long is not None and self.long is None:
-            length = b.index(self.form(loop.high) - self.form(loop.low))
-            self.long = b.op("lt", b.const(self.shape.long * loop.step, "index"), length, name="long")
-            self.first = b.both(self.first, b.op("xor", self.long, b.const(True, "i1")))
+        lanes = self.shape.lanes
+        self.begins(spread.outer, b)
         before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
         own = self.share(spread, self.lane, lanes, b)
         for fold, values, outside in zip(spread.folds, own, before, strict=True):
@@ -241,10 +261,24 @@ class LaneCooperation(AtOnce):
                 total = [b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"), width=lanes)).result for value in total]
             self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
 
+    def begins(self, loop: For, b: Builder) -> None:
+        if self.shape.long is not None and self.long is None:
+            length = b.index(self.form(loop.high) - self.form(loop.low))
+            self.long = b.op("lt", b.const(self.shape.long * loop.step, "index"), length, name="long")
+            self.first = b.both(self.first, b.op("xor", self.long, b.const(True, "i1")))
+
+    def everywhere(self, condition: Value, b: Builder) -> Value:
+        """The rows of a warp branch together."""
+        return b.emit(Vote(operation="all", predicate=condition)).result
+
     def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
-        """Long rows end at once."""
+        """Long rows end at once, and those behind the last where they would store."""
         low, high = super().ends(loop, b)
-        return (low, high) if self.long is None else (low, Affine.of(b.select(self.long, b.index(low), b.index(high)).name))
+        if self.long is not None:
+            high = Affine.of(b.select(self.long, b.index(low), b.index(high)).name)
+        if self.storing:
+            high = Affine.of(b.select(self.inside, b.index(high), b.index(low)).name)
+        return low, high
 
     @contextmanager
     def long_rows(self, b: Builder) -> Iterator[tuple[Builder, Value]]:

@@ -72,7 +72,7 @@ class _Launch:
         if self.parts is not None:
             self.parts.leave(row, b)
         else:
-            self.block.all(self.rows.body, b)
+            self.block.all_of_row(self.rows.body, self.rows.shape.held if self.rows.shape.by_block else (), self.start.threads, b)
 
     def finish(self) -> Launch:
         """All rows."""
@@ -85,7 +85,7 @@ class _Launch:
             work = StagedCooperation(*given, rows.staged) if rows.staged is not None else LaneCooperation(*given)
             work.digits(rows.nest, work.row, self.counts, b)
             work.own(rows.own, b)
-            work.all(rows.body, b)
+            work.all_of_row(rows.body, shape.held, shape.lanes, b)
             if work.long is not None:
                 with work.long_rows(b) as (inner, row):
                     self.by_block(row, inner)

@@ -14,7 +14,7 @@ from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.types import Mem, Space, bytes_of
-from compiler.schedule.gpu.at_once import Piece, overlaps
+from compiler.schedule.gpu.at_once import Piece, overlaps, stores
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
@@ -66,6 +66,8 @@ def staged_rows(nest: Spread, spreads: Mapping[For, Spread], shape: RowShape, kn
     if len(spreads) != 1 or shape.by_block or shape.across or shape.mean >= SHORT:
         return None
     ((loop, spread),) = spreads.items()
+    if stores(loop):
+        return None
     body = [*nest.between, *nest.inner.body.body]
     tables = {op.mem for op in looked_up(loop)}
     if loop not in body or not tables or sum(_size(mem_of(table), known) for table in tables) > TABLES:
