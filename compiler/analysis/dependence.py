@@ -105,17 +105,20 @@ class Conflict:
 
 
 def conflict(nest: Nest, loop: NestLoop, first: NestAccess, second: NestAccess) -> Conflict | None:
-    """Whether the accesses may meet in different iterations of the loop, all loops around it being at the same iteration."""
+    """Whether the accesses may meet in different iterations of the loop, all loops around it being at the same iteration. Indices that
+    data decide anew in each iteration tell nothing: the others may."""
     around = nest.around[loop.op][:-1]
     outer = {loop_.axis for loop_ in around}
-    if any(loop in nest.home[nest.definitions[name]] for name in first.data | second.data):
+    changing = {name for name in first.data | second.data if loop in nest.home[nest.definitions[name]]}
+    known_dims = [pair for pair in zip(second.index, first.index, strict=True) if changing.isdisjoint((*pair[0].names, *pair[1].names))]
+    if not known_dims:
         return Conflict(first, second, None)
     inner_first = [loop_ for loop_ in first.loops if loop_.axis not in outer]
     inner_second = [loop_ for loop_ in second.loops if loop_.axis not in outer]
     known = {loop_.axis: loop_.extent for loop_ in (*around, *inner_first)}
     prime = {loop_.axis: Affine.of(loop_.axis + "'") for loop_ in inner_second}
     unknowns = {loop_.axis + "'": loop_.extent.substitute(prime) for loop_ in inner_second}
-    pairs = [(form.substitute(prime), other) for form, other in zip(second.index, first.index, strict=True)]
+    pairs = [(form.substitute(prime), other) for form, other in known_dims]
     solution = solve(pairs, unknowns, known)
     if solution.outcome is SolveOutcome.NEVER:
         return None

@@ -21,8 +21,8 @@ from runtime.records import define, evolve, field
 
 
 def with_disjoint_rows(nest: HirFunction, facts: NestFacts, once: bool = False) -> tuple[HirFunction, NestFacts]:
-    """The nest with loops marked that are independent where their rows are disjoint, and its facts; themselves where there are none. `once`:
-    bounds of several loops are read once."""
+    """The nest with loops marked that are independent where their rows are disjoint, and its facts; themselves where there are none.
+    `once`: bounds of several loops are read once."""
     loops = [loop for op in nest.body.body if isinstance(op, For) if (loop := _loop_of_rows(op, facts)) is not None]
     if not loops:
         return nest, facts

@@ -6,6 +6,7 @@ block, or of one thread where nothing in it can be shared.
 Who does what depends on sizes alone: the same sizes give the same bits on every device."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import prod
 
 from compiler.analysis.dependence import LoopKind, NestFacts, analyse
@@ -65,7 +66,13 @@ EACH = 4
 
 def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
     """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
-    nest, facts = with_disjoint_rows(nest, facts, once=True)
+    marked, known_facts = with_disjoint_rows(nest, facts, once=True)
+    if marked is not nest:
+        scheduling = _Scheduling(marked, known_facts, known)
+        with suppress(NotPlaceable):
+            launches = scheduling.run()
+            if all(op in scheduling.marks for op in marked.body.body if marked_in(op) is not None):
+                return launches
     sorted_: dict[For, SortedRowNest] = {}
     for op in [op for op in nest.body.body if isinstance(op, For)]:
         if (found := _rows_to_sort(op, nest, facts, known)) is not None:
@@ -113,6 +120,7 @@ class _Scheduling:
         if self.mixes_slots(around, alone):
             alone = {}
             self.scattered.clear()
+            self.marks.clear()
             around = self.groups(alone)
             if self.mixes_slots(around, alone):
                 raise NotPlaceable("a variable that is used before and after a sort")
@@ -221,7 +229,7 @@ class _Scheduling:
             if shape is not None:
                 self.shapes[nest.outer] = shape
                 if (shape.long is not None or shape.by_block) and not self.own(nest):
-                    walked = [extent for spread in spreads.values() for extent in walked_extents(spread, self.facts)]
+                    walked = [extent for spread in spreads.values() for _, extent in walked_extents(spread, self.facts)]
                     parts = row_parts(body, spreads, walked, self.facts, self.known, shape.threads)
             self.parted[nest.outer] = parts
         return self.parted[nest.outer]

@@ -1,6 +1,6 @@
-"""Launches of a nest whose rows data bound and have to be disjoint. A thread for each row looks whether it ends before the next one begins, and
-sets a mark where it doesn't. The launches behind read the mark first: those of independent iterations do nothing where it is set, and one
-block that keeps the order does nothing where it isn't."""
+"""Launches of a nest whose rows data bound and have to be disjoint. A thread for each row looks whether it ends before the next one begins,
+and sets a mark where it doesn't. The launches behind read the mark first: those of independent iterations do nothing where it is set, and
+one block that keeps the order does nothing where it isn't."""
 
 from compiler.analysis.dependence import NestFacts
 from compiler.analysis.disjoint_rows import disjoint_rows

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 
+from compiler.analysis.accesses import NestAccess
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -107,10 +108,10 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     found = any(map(looked_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
-    if any(map(stores, spreads)):
-        return _storing_shape(spreads, mean, resident, known)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident, across=True)
+    if any(map(stores, spreads)):
+        return _storing_shape(spreads, mean, resident, known)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
     at_once = TURNS // 2 * width if found else TURNS * width
@@ -195,11 +196,11 @@ def _may_wait(body: Region, spreads: Mapping[For, Spread]) -> bool:
     return begun
 
 
-def walked_extents(spread: Spread, facts: NestFacts) -> list[Affine]:
-    """Of the memories that a spread loop walks along."""
+def walked_extents(spread: Spread, facts: NestFacts) -> list[tuple[NestAccess, Affine]]:
+    """Of the memories that a spread loop walks along, with the accesses."""
     loop = facts.nest.of_loop(spread.inner)
     return [
-        mem_of(access.mem).dims[place]
+        (access, mem_of(access.mem).dims[place])
         for access in facts.nest.accesses
         if loop in access.loops
         for place, form in enumerate(access.index)
@@ -208,12 +209,17 @@ def walked_extents(spread: Spread, facts: NestFacts) -> list[Affine]:
 
 
 def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
-    """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row."""
+    """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row; half of what
+    each row has for itself."""
     sizes = {name: most if name in known.exact else most * 3 // 4 for name, most in known.magnitudes}
-    counted = [extent.evaluate(sizes.__getitem__) for extent in walked_extents(spread, facts) if sizes.keys() >= set(extent.names)]
-    leading = [facts.nest.of_loop(op).extent for op in _leading(nest, spread, facts)]
-    rows = prod(max(1, extent.evaluate(lambda name: sizes.get(name, known.about(Affine.of(name))))) for extent in leading)
-    return max(1, min(counted) // rows) if counted else UNKNOWN_ROW
+    leading = [facts.nest.of_loop(op) for op in _leading(nest, spread, facts)]
+    means = []
+    for access, extent in walked_extents(spread, facts):
+        if sizes.keys() >= set(extent.names):
+            shared = [loop for loop in leading if all(loop.axis not in form.names for form in access.index)]
+            rows = prod(max(1, loop.extent.evaluate(lambda name: sizes.get(name, known.about(Affine.of(name))))) for loop in shared)
+            means.append(extent.evaluate(sizes.__getitem__) // (rows if shared else 2))
+    return max(1, min(means)) if means else UNKNOWN_ROW
 
 
 def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
