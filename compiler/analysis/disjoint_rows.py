@@ -1,5 +1,5 @@
 """Loops whose iterations write rows that data bound: `for r in 0..R: for k in ptr[r]..ptr[r + 1]: out[k] = ...`. Their iterations are
-independent where each row ends before the next one begins. That is a matter of data: schedules have it checked before anything is written."""
+independent where each row ends before the next one begins. Only the data tell: schedules have it checked before anything is stored."""
 
 from collections.abc import Iterable, Sequence
 
