@@ -5,6 +5,7 @@ for r in 0..R { for k in ptr[r]..ptr[r + 1] { store %out[k], .. } }
     if late <= 0 { for r in 0..R disjoint { .. } } else { for r in 0..R { .. } }"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from compiler.analysis.dependence import LoopKind, NestFacts, analyse
 from compiler.analysis.disjoint_rows import MARK, DisjointRows, disjoint_rows
@@ -17,7 +18,7 @@ from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.rewrite import Rebuild
-from runtime.records import define, evolve, field
+from runtime.records import define, field
 
 
 def with_disjoint_rows(nest: HirFunction, facts: NestFacts, once: bool = False) -> tuple[HirFunction, NestFacts]:
@@ -50,10 +51,11 @@ def _is_independent(op: Instruction, facts: NestFacts) -> bool:
 class _Marking(Rebuild):
     rows: frozenset[Instruction] = field(kw_only=True)
 
-    def copy(self, op: Instruction, into: Builder) -> Sequence[Value]:
-        if op in self.rows and isinstance(op, For):
-            op = evolve(op, marks=(*op.marks, (MARK, True)))
-        return Rebuild.copy(self, op, into)
+    def renewed(self, op: Instruction, into: Builder) -> Instruction:
+        new = Rebuild.renewed(self, op, into)
+        if op in self.rows and isinstance(new, For):
+            new.marks = (*new.marks, (MARK, True))
+        return new
 
 
 def marked_in(op: Instruction) -> For | None:
@@ -77,7 +79,7 @@ def _ends(rows: DisjointRows, values: dict[Value, Value], b: Builder) -> tuple[V
         return old.substitute({value.name: new.name for value, new in values.items() if value.name in old.names})
 
     for op in rows.ops:
-        changes = {}
+        changes: dict[str, Any] = {}
         if op in rows.checked and isinstance(op, Load):
             inside = None
             for index, extent in zip(op.index, mem_of(op.mem).dims, strict=True):
@@ -132,7 +134,8 @@ class _Twice(Rebuild):
             inner.yield_(self.latest(rows, loops[1:], variables, walked.carried[0], inner))
         return walked.results[0]
 
-    def copy(self, op: Instruction, into: Builder) -> Sequence[Value]:
-        if not self.leaves_marks and isinstance(op, For) and op.mark(MARK):
-            op = evolve(op, marks=tuple(each for each in op.marks if each[0] != MARK))
-        return Rebuild.copy(self, op, into)
+    def renewed(self, op: Instruction, into: Builder) -> Instruction:
+        new = Rebuild.renewed(self, op, into)
+        if not self.leaves_marks and isinstance(new, For):
+            new.marks = tuple(each for each in new.marks if each[0] != MARK)
+        return new

@@ -176,3 +176,21 @@ def test_lengths_of_rows_of_a_matrix(device: str) -> None:
     x, length = _RANDOM.integers(-99, 99, (9, 70)).astype(np.int32), _RANDOM.integers(0, 71, 9).astype(np.int32)
     expected = np.where(np.arange(70) < length[:, None], x + np.arange(9)[:, None], 0)
     np.testing.assert_array_equal(zynml.compile(text, device=device).f(x, length), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_follows_a_long_row_is_not_done_without_it(device: str) -> None:
+    text = """
+    def f(x: tensor[N, i32], ptr: tensor[P, i32]): tensor {
+        compute(x, ptr) -> tensor[N, i32] {
+            for r in 0..P - 1:
+                var count: i32 = 0
+                for k in ptr[r]..ptr[r + 1]: count += x[k]
+                let part: i32 = 1000 / count
+                for k in ptr[r]..ptr[r + 1]: out[k] = x[k] * part
+        }
+    }
+    """
+    lengths = LENGTHS["a giant among short ones"]
+    got = zynml.compile(text, device=device).f(np.ones(lengths.sum(), np.int32), starts(lengths))
+    np.testing.assert_array_equal(got, np.repeat(1000 // lengths, lengths))

@@ -78,7 +78,7 @@ class DisjointLaunches:
         """A launch that does nothing where the mark is another."""
         function = stage.function
         mark = function.parameters[len(self.around.function.parameters) + self.around.others[self.mark]]
-        out = FunctionBuilder(function.name, function.form, function.axes)
+        out = FunctionBuilder(function.name, function.form, {**function.axes})
         out.scope = function.scope()
         out._taken |= out.scope.types.keys()
         b = out.body

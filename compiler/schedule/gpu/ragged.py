@@ -111,7 +111,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident, across=True)
     if any(map(stores, spreads)):
-        return _storing_shape(spreads, mean, resident, known)
+        return _storing_shape(body, spreads, mean, resident, known)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
     at_once = TURNS // 2 * width if found else TURNS * width
@@ -127,7 +127,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
 
 
-def _storing_shape(spreads: Mapping[For, Spread], mean: int, resident: int, known: Facts) -> RowShape:
+def _storing_shape(body: Region, spreads: Mapping[For, Spread], mean: int, resident: int, known: Facts) -> RowShape:
     """The shape of rows that store elements: a thread has few of them, as neighbours store side by side. Where several loops go over the
     same, what is read stays in registers."""
     again = len(spreads) > 1 and len({(loop.low, loop.high) for loop in spreads}) == 1 and all(map(overlaps, spreads.values()))
@@ -137,7 +137,7 @@ def _storing_shape(spreads: Mapping[For, Spread], mean: int, resident: int, know
         lanes = threads = BLOCK if mean > TURNS * BLOCK // 2 else BLOCK // 2
     least = min(MOST_HELD, max(TURNS, power_of_two(-(-mean // lanes))))
     held = tuple(each for each in (least, 2 * least) if each <= MOST_HELD) if again else ()
-    long = None if threads == lanes else LONG * max(mean, lanes * TURNS)
+    long = LONG * max(mean, lanes * TURNS) if threads != lanes and _may_wait(body, spreads) else None
     return RowShape(lanes, TURNS, resident, threads, long, mean=mean, held=held)
 
 
