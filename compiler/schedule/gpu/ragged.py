@@ -243,7 +243,7 @@ class LaneCooperation(AtOnce):
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
         super().__init__(start, spreads, barriers, warp, shape.turns, shape.pieces if shape.wide else {})
         b = start.out.body
-        self.shape, self.long, self.storing = shape, None, any(map(stores, spreads))
+        self.shape, self.long = shape, None
         place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
         self.lane = b.op("rem", place, lanes, name="lane")
         row = b.op("div", place, lanes)
@@ -278,13 +278,13 @@ class LaneCooperation(AtOnce):
         return b.emit(Vote(operation="all", predicate=condition)).result
 
     def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
-        """Long rows end at once, and those behind the last where they would store."""
+        """Long rows end at once."""
         low, high = super().ends(loop, b)
-        if self.long is not None:
-            high = Affine.of(b.select(self.long, b.index(low), b.index(high)).name)
-        if self.storing:
-            high = Affine.of(b.select(self.inside, b.index(high), b.index(low)).name)
-        return low, high
+        return (low, high) if self.long is None else (low, Affine.of(b.select(self.long, b.index(low), b.index(high)).name))
+
+    def late_one(self, op: Instruction, where: Value | None, b: Builder) -> None:
+        """Rows behind the last one store nothing."""
+        super().late_one(op, b.both(where, self.inside) if isinstance(op, Store) else where, b)
 
     @contextmanager
     def long_rows(self, b: Builder) -> Iterator[tuple[Builder, Value]]:
