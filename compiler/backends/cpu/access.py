@@ -69,7 +69,7 @@ def load(frame: CpuFrame, op: Load) -> None:
         other = to_memory(w, w.splat(pad, lanes), dtype)
         if address.step is not None and address.step.number == 1:
             if frame.ahead:
-                fetch_ahead(w, address.pointer, frame.ahead)
+                fetch_ahead(w, address.pointer, constant(I64, frame.ahead))
             if mask is None or (not mask.type.lanes and not is_guarded(frame, indexing.index)):
                 return load_where(w, address.pointer, mask, dtype, w.splat(pad, lanes), notes)
             kind = f"llvm.masked.load.{held.suffix}.p0"
@@ -97,10 +97,10 @@ def load(frame: CpuFrame, op: Load) -> None:
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
 
 
-def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: int) -> None:
+def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue) -> None:
     """Brings what lies so many bytes behind an address to the nearest cache, if anything does."""
     w.module.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
-    there = w.value(PTR, f"getelementptr i8, {pointer}, i64 {bytes_}")
+    there = w.value(PTR, f"getelementptr i8, {pointer}, {bytes_}")
     w.line(f"call void @llvm.prefetch.p0({there}, i32 0, i32 3, i32 1)")
 
 

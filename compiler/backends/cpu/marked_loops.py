@@ -10,7 +10,8 @@ from compiler.backends.llvm import structured
 from compiler.backends.llvm.frame import index_bundle
 from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.trigonometry import OF_ANGLES
-from compiler.backends.llvm.writer import LlvmValue
+from compiler.backends.llvm.types import I64
+from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Unary, dtype_of
 from compiler.hir.instruction import Instruction
@@ -59,7 +60,7 @@ def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distan
     with frame.w.loop(low, high, LINE // max(bytes_of(mem_of(load.mem).dtype) for load in loads)) as at:
         frame.values[name] = index_bundle(at)
         for load in loads:
-            fetch_ahead(frame.w, Indexing(frame, frame.memories[load.mem.name], load.index, None, 0).base, distance)
+            fetch_ahead(frame.w, Indexing(frame, frame.memories[load.mem.name], load.index, None, 0).base, constant(I64, distance))
 
 
 def _marks(frame: CpuFrame, op: For) -> str:

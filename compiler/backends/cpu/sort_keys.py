@@ -92,8 +92,8 @@ class KeySort:
             w.branch(done)
             w.start(many)
             if split is not None:
-                is_far = w.compare("sge", count, constant(I64, FAR_BYTES // self.memory.bytes))
-                with w.when(w.binary("and", is_far, w.compare("eq", depth, constant(I64, 0)))):
+                is_long = w.compare("sge", count, constant(I64, SPLIT_BYTES // self.memory.bytes))
+                with w.when(w.binary("and", is_long, w.compare("eq", depth, constant(I64, 0)))):
                     w.call_void(split, here, other, count, threads)
                     w.ret()
             w.call_void(parts, here, other, count, away, depth, threads)
@@ -392,8 +392,8 @@ class KeySort:
 _MAPPING = ("lowest", "highest", "above", "below", "gap", "shift")
 """How numbers become digits: those from `above` on are moved by a gap, others are at most `below`; all are cut to a range and shifted."""
 _LINE: list[tuple[LlvmType, str]] = [(PTR, "here"), (PTR, "other"), (I64, "count"), (I1, "away"), (I64, "depth"), (I64, "threads")]
-NEAR_BYTES = 1 << 22
-"""Of the parts that a long line is split in: smaller ones are not faster, and take more passes through memory."""
+SPLIT_BYTES, NEAR_BYTES = 6 << 20, 1 << 21
+"""Of a line from which it is split, and of its parts: smaller ones are not faster, and take more passes through memory."""
 _SHARED = ("here", "other", "counters", "count", "buckets", "away", "depth")
 """What the threads know that sort the parts of a line: where they lie and where as much room is, and how they were made."""
 

@@ -3,12 +3,15 @@ are brought together in a register and stored at the left end of what isn't spli
 
 from collections.abc import Callable
 
+from compiler.backends.cpu.access import fetch_ahead
 from compiler.backends.cpu.sort_network import SortNetwork, repeated
 from compiler.backends.llvm.types import I32, I64, PTR, LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant, poison
 
 TOGETHER = 8
 """Vectors that are read at a time."""
+AHEAD = 2048
+"""Bytes that either end is fetched ahead: the ends take turns that nobody foresees."""
 SAMPLES = 1024
 """Keys of the sample."""
 MOST_PARTS = 64
@@ -98,6 +101,9 @@ class LineSplit:
                 start, end, first, last = (w.load(I64, cell) for cell in (left, right, low, high))
                 from_right = w.compare("slt", w.sub(last, end), w.sub(start, first))
                 source = at(w.select(from_right, w.sub(end, block), start))
+                ahead = w.select(from_right, constant(I64, -AHEAD), constant(I64, AHEAD))
+                for k in range(TOGETHER):
+                    fetch_ahead(w, w.offset(source, constant(I64, k * lanes), self.memory), ahead)
                 w.store(w.select(from_right, start, w.add(start, block)), left)
                 w.store(w.select(from_right, w.sub(end, block), end), right)
                 vectors = [w.load(self.held, w.offset(source, constant(I64, k * lanes), self.memory), align) for k in range(TOGETHER)]

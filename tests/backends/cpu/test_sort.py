@@ -169,7 +169,7 @@ def test_threads_share_the_parts_of_a_long_line(dtype: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize("dtype", ("f32", "f64", "i32", "u64"))
 def test_a_line_longer_than_near_caches_is_split_first(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort_keys, "FAR_BYTES", 1 << 16)
+    monkeypatch.setattr(sort_keys, "SPLIT_BYTES", 1 << 16)
     monkeypatch.setattr(sort_keys, "NEAR_BYTES", 1 << 13)
     rng = np.random.default_rng(6)
     for descending in (False, True):
