@@ -78,9 +78,10 @@ def test_numbers_that_are_not_finite_are_what_one_product_makes_of_them(where: s
     np.testing.assert_allclose(found, a @ b @ c, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("m", "k", "l", "n"), [(65, 96, 83, 72), (72, 8, 16, 80)])
-def test_other_sizes_are_multiplied_as_f32(m: int, k: int, l: int, n: int) -> None:
+@pytest.mark.parametrize(("m", "k", "l", "n", "halves"), [(65, 96, 83, 72, True), (72, 8, 16, 80, False)])
+def test_halves_are_copied_at_odd_sizes_and_of_few_terms_there_are_none(m: int, k: int, l: int, n: int, halves: bool) -> None:
     arrays = arrays_of(m, k, l, n)
-    _, found = run(arrays)
+    made, found = run(arrays)
+    assert (products_of_stage(made)[-1] == 2) == halves
     a, b, c = (arrays[name].astype(np.float64) for name in "abc")
     np.testing.assert_allclose(found, a @ b @ c, rtol=0, atol=1e-5 * (np.abs(a) @ np.abs(b) @ np.abs(c)).max())

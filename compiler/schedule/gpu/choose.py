@@ -50,7 +50,7 @@ from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.candidates import candidates, left_open
 from compiler.schedule.gpu.products.computed_operands import computed_operands
-from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product
+from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.product_roles import product_of_roles
@@ -128,8 +128,9 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
 def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
     """The product for warpgroups that a field becomes, of several the last."""
     product = boxed_product(field, facts) or _sums_together(field, facts)
-    if product is None and (copied := copied_product(field, facts) or _with_computed(field, facts)) is not None:
-        product = copied.product
+    if product is None:
+        copied = copied_product(field, facts) or copied_sums(field, facts) or _with_computed(field, facts)
+        product = None if copied is None else copied.product
     for cut in (several_products, rows_and_products):
         if product is None and (parts := cut(field, facts)) is not None:
             product = _product_of(parts[-1], facts)
@@ -301,6 +302,8 @@ def _together(field: HirFunction, facts: Facts) -> Launches | None:
     if facts.tiling is not None and facts.tiling.products == 1:
         return None
     product = _sums_together(field, facts)
+    if product is None and (copied := copied_sums(field, facts)) is not None:
+        return _of_copies(field, copied, facts)
     return None if product is None or (product.ways and product.ways[0].tiling.products == 1) else _cut(field, product)
 
 

@@ -37,6 +37,11 @@ class Cutting:
             self.levels[target] = max((self.level(source) + isinstance(source, Reduce) for source in sources), default=0)
         return self.levels[target]
 
+    def kept_axes(self, value: Value) -> list[tuple[str, Affine]]:
+        """As they lie in a workspace: those of the results as in these, then those along which what is behind sums it."""
+        order = [*self.field.axes]
+        return sorted(union_axes(value), key=lambda axis: order.index(axis[0]))
+
     def part(self, name: str, targets: Sequence[Instruction]) -> HirFunction:
         """A field of these alone, with the workspaces of all that is kept behind its parameters."""
         field = self.field
@@ -44,7 +49,7 @@ class Cutting:
         values: dict[Value, Value] = {p: out.parameter(p.name, p.type) for p in field.parameters}
         memories: dict[Value, Value] = {}
         for value, memory in self.kept.items():
-            extents = tuple(extent for _, extent in union_axes(value))
+            extents = tuple(extent for _, extent in self.kept_axes(value))
             memories[value] = out.parameter(memory, Mem(dtype_of(value), extents or (Affine((), 1),), align=ALIGN))
         used = self.axes(targets)
         for axis, extent in field.axes.items():
@@ -52,7 +57,7 @@ class Cutting:
                 out.axis(axis, extent)
 
         def place(value: Value) -> list[str | int]:
-            return [axis for axis, _ in union_axes(value)] or [0]
+            return [axis for axis, _ in self.kept_axes(value)] or [0]
 
         def made(value: Value) -> Value:
             if value in values:

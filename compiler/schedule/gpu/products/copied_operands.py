@@ -9,6 +9,7 @@ of the window's dims)."""
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+from compiler.analysis.recognise import ProductSum
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FreshNames
 from compiler.hir.hopper import MOST_STEP
@@ -21,8 +22,9 @@ from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.boxed_operands import side_of
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.grouped_products import grouped
-from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, sum_of_loads
+from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, sum_of_loads, sums_of_loads
 from compiler.schedule.gpu.products.reading_copies import CopiedRead, Reading, dim_of
+from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.turned_results import turned_result
 from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
@@ -67,6 +69,22 @@ def copied_product(function: HirFunction, facts: Facts, sum_: SumOfLoads | None 
             further = None if turned is None else boxed_product(turned.field, facts, turned.sum)
             if turned is not None and further is not None:
                 return CopiedProduct(plan.copies, turned.field, further, turned.copy)
+            return CopiedProduct(plan.copies, field, product)
+    return None
+
+
+def copied_sums(function: HirFunction, facts: Facts) -> CopiedProduct | None:
+    """A field of several products that are added up together, with those operands copied first that don't lie well."""
+    first = sums_of_loads(function)
+    if first is None or not _worthwhile(function, facts, first) or bytes_of(mem_of(first.a.mem).dtype) > 2:
+        return None
+    described = {load: one.described for one in (first, *first.others) for load in (one.a, one.b)}
+    axes = [axis for axis in first.described.k if all(_dim_along(function, load, axis) is not None for load in described)]
+    for axis in sorted(axes, key=lambda axis: -facts.about(function.axes[axis])):
+        plan = _of_channels(function, first, (), axis, LIES_ACROSS, described)
+        field, _, _ = plan.rewritten()
+        product = sums_together(field, facts)
+        if product is not None:
             return CopiedProduct(plan.copies, field, product)
     return None
 
@@ -134,16 +152,21 @@ def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
 
 
 def _of_channels(
-    function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], axis: str, across: Sequence[int] = (2,)
+    function: HirFunction,
+    product: SumOfLoads,
+    windows: Sequence[_Window],
+    axis: str,
+    across: Sequence[int] = (2,),
+    described: Mapping[Load, ProductSum] | None = None,
 ) -> Reading:
     """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is, also one of elements
-    of so many bytes that lies across."""
+    of so many bytes that lies across. `described`: the operands, also those of other products that are added up with it."""
     extent, names = _padded(function.axes[axis], product.a), FreshNames(function)
     far = [window for window in windows if window.stride > MOST_STEP]
     reads = {}
-    for load in (product.a, product.b):
+    for load, one in (described or dict.fromkeys((product.a, product.b), product.described)).items():
         well = extent == function.axes[axis] and not any(window.load is load for window in far)
-        side = side_of(load, product.described, axis) if well else None
+        side = side_of(load, one, axis) if well else None
         if side is None or (side.across and bytes_of(side.mem.dtype) not in across):
             last = names.fresh(axis)
             copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})

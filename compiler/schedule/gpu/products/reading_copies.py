@@ -49,6 +49,21 @@ class Reading:
 
     def field(self) -> tuple[HirFunction, SumOfLoads]:
         """The field that reads the copies, and its sum."""
+        product = self.found
+        field, out, loads = self.rewritten()
+        target = out.values[product.target.results[0]].source
+        assert isinstance(target, Contract | Reduce)
+        a, b, scale = loads[product.a], loads[product.b], product.scale
+        if scale is None:
+            described = product_sum(target)
+            assert described is not None
+            return field, SumOfLoads(target, product.to, a, b, described, bounds=tuple(map(out.form, product.bounds)))
+        described = evolve(product.described, op=target, a=a.result, b=b.result, k=target.over)
+        scale = evolve(scale, values=tuple(out.values[value] for value in scale.values))
+        return field, SumOfLoads(target, product.to, a, b, described, scale=scale)
+
+    def rewritten(self) -> tuple[HirFunction, FieldCopy, dict[Load, Load]]:
+        """The field alone; what stands for the values of the old one, and for its loads."""
         old, product = self.function, self.found
         out = FieldCopy(old, self.forms)
         dims = {memory: mem_of(memory).dims for memory in self.views}
@@ -79,17 +94,7 @@ class Reading:
             new = out.emit(op, new)
             if isinstance(op, Load) and isinstance(new, Load):
                 loads[op] = new
-        field = out.finish()
-        target = out.values[product.target.results[0]].source
-        assert isinstance(target, Contract | Reduce)
-        a, b, scale = loads[product.a], loads[product.b], product.scale
-        if scale is None:
-            described = product_sum(target)
-            assert described is not None
-            return field, SumOfLoads(target, product.to, a, b, described, bounds=tuple(map(out.form, product.bounds)))
-        described = evolve(product.described, op=target, a=a.result, b=b.result, k=target.over)
-        scale = evolve(scale, values=tuple(out.values[value] for value in scale.values))
-        return field, SumOfLoads(target, product.to, a, b, described, scale=scale)
+        return out.finish(), out, loads
 
     def _counted(self, b: Builder, sum: Instruction) -> Reduce:
         """A sum of those products only that count."""

@@ -15,6 +15,7 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cutting import Cutting
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import depending, needed, read_names
+from compiler.schedule.gpu.products.copied_operands import copied_sums
 from compiler.schedule.gpu.products.halves import in_halves
 from compiler.schedule.gpu.products.product_sums import rounds, with_products_apart
 from compiler.schedule.gpu.products.sums_together import sums_together
@@ -39,7 +40,7 @@ def several_products(field: HirFunction, facts: Facts) -> list[HirFunction] | No
     if (halves := in_halves(field, facts)) is not None:
         parts = _several_parts(halves.field, facts, halves.kept)
         together = [part for part in parts or () if any(map(products_of_parts, part.body.body))]
-        if together and all(sums_together(part, facts) is not None for part in together):
+        if together and all(sums_together(part, facts) or copied_sums(part, facts) for part in together):
             return parts
     return _several_parts(field, facts, {})
 
