@@ -44,6 +44,8 @@ def _lanes(loop: For, data: set[str], machine: CpuMachine) -> int:
     computed = [op for op in body if isinstance(op, Cast) or (isinstance(op, Binary) and op.operator in CHEAP)]
     if len(accesses) + len(computed) < len(body) or not any(isinstance(op, Store) for op in body):
         return 0
+    if {op.mem for op in accesses if isinstance(op, Load)} & {op.mem for op in accesses if isinstance(op, Store)}:
+        return 0  # a load that meets what was stored under a mask waits for it
     if not all(_goes_along(op, loop) and 8 * bytes_of(mem_of(op.mem).dtype) >= machine.masked_bits for op in accesses):
         return 0
     if not computed:

@@ -50,7 +50,7 @@ class _Choice:
         inner = [o for region in op.regions for o in region.body if isinstance(o, For | While | If)]
         vectors = loop_facts.kind is LoopKind.PARALLEL and not inner and not privately(loop_facts)
         wished = [o for o in op.walk() if isinstance(o, For) and o.mark("parallel")]
-        alone = (vectors and bool(op.mark("vectorize"))) or (bool(wished) and op not in wished)
+        alone = (vectors and (bool(op.mark("vectorize")) or self.is_row_of_data(op))) or (bool(wished) and op not in wished)
         if loop_facts.kind is LoopKind.PARALLEL and not threaded and not op.carried and not alone:
             self.places[op] = "thread"
             self.words.append(f"{op.variable.name}: thread")
@@ -66,6 +66,10 @@ class _Choice:
         elif loop_facts.reason:
             self.words.append(f"{op.variable.name}: time, because {loop_facts.reason}")
         return threaded
+
+    def is_row_of_data(self, op: For) -> bool:
+        """Whether the loop goes along a row that data choose: too little work for threads, again and again."""
+        return any(access.is_store and access.data for access in self.facts.nest.accesses if access.loops and access.loops[-1].op is op)
 
     def unheeded(self, op: For) -> Iterator[Unheeded]:
         """What the program says of a loop and isn't done, with the reason."""

@@ -40,6 +40,25 @@ def test_a_scatter_is_serial_with_the_reason() -> None:
     assert (facts.kind, facts.reason) == (S, "two iterations write one element of `out`")
 
 
+PICKED = "N: index; M: index; X: mem<NxMxf32, readonly>; I: mem<Nxi64, readonly>; J: mem<Mxi64, readonly>; out: mem<NxMxf32>"
+
+
+@pytest.mark.parametrize(("at", "kind"), [
+    ("g, j", P),  # each column for itself, whichever row it is
+    ("g, j+g", P),
+    ("j, g", P),
+    ("g, 0", S),
+    ("g, h", S),  # columns that data choose, too
+    ("g, j+h", S),
+    ("h, j", P),
+])
+def test_columns_of_a_row_that_data_choose(at: str, kind: LoopKind) -> None:
+    text = f"""for i in 0..N {{ %k = load %I[i] : i64 %g = cast %k to=index : index
+        for j in 0..M {{ %l = load %J[j] : i64 %h = cast %l to=index : index
+            %x = load %X[i, j] : f32  store %out[{at}], %x }} }}"""
+    assert kinds(nest(text, PICKED)) == {"i": S, "j": kind}
+
+
 def test_a_sum_in_a_slot_is_a_reduction() -> None:
     text = """for i in 0..N { %z = const 0.0 : f32  %s = slot %z : slot<f32>
         for j in 0..M { %x = load %X[i, j] : f32  %o = get %s : f32  %a = add %o, %x reassoc  set %s, %a }

@@ -13,7 +13,7 @@ from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.types import I64
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Unary, dtype_of
+from compiler.hir.core import Binary, Cast, Unary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store, mem_of
 from compiler.hir.types import bytes_of, is_float
@@ -90,12 +90,24 @@ def _marks(frame: CpuFrame, op: For) -> str:
     elif op.carried and ends_by_data(op, frame.definitions.get):
         # rows of any length: four vectors at a time would leave much of short ones over, one would have long ones wait for each sum
         notes.append('!{!"llvm.loop.interleave.count", i32 2}')
+    elif _updates_a_row_of_data(frame, op):
+        # a row of some dozens of elements: four vectors at a time would leave most of it over
+        notes += ['!{!"llvm.loop.interleave.count", i32 1}', '!{!"llvm.loop.unroll.disable"}']
     if op.mark("masked"):
         notes.append('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
     if not notes:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
     return f", !llvm.loop {module.node(nodes, distinct=True)}"
+
+
+def _updates_a_row_of_data(frame: CpuFrame, op: For) -> bool:
+    """Whether a loop in vectors changes elements of a row that data choose."""
+    inside = [inner for inner in op.body.body if isinstance(inner, Load | Store)]
+    read = {load.mem for load in inside if isinstance(load, Load)}
+    names = {name for store in inside if isinstance(store, Store) and store.mem in read for name in store.symbols}
+    made = (frame.definitions.get(name) for name in names)
+    return op.place == "simd" and not op.carried and any(isinstance(each, Cast) and isinstance(each.value.source, Load) for each in made)
 
 
 def _is_written_out(op: For) -> bool:
