@@ -20,6 +20,10 @@ LINE = 64
 STREAMED = 12 << 20
 """Bytes of a result from which it is stored past the caches: with what is read beside it, more than the last one holds."""
 
+FAR_ROWS, PAGE = 1 << 20, 4096
+"""Bytes of a result from which it is stored past the caches where the rows of a square that is turned lie a multiple of so many apart:
+their lines have few places in each cache, and leave it one for the other."""
+
 LEAST_ROW = 1024
 """Bytes of a row from which that is worth it where other loops run between rows, as sums of rows do: each row begins anew to fill lines."""
 
@@ -85,14 +89,32 @@ def is_large(frame: CpuFrame, loop: For, stores: Sequence[Store], made: Definiti
         size = constant(I64, bytes_of(memory.type.dtype))
         for dim in memory.type.dims:
             size = w.mul(size, frame.affine(dim))
+        large = w.compare("sge", size, constant(I64, STREAMED))
+        for apart in (_rows_apart(frame, op) for op in stores if op.mem is mem):
+            if apart is not None and (apart.number or 0) % PAGE == 0:
+                far = w.compare("eq", w.binary("and", apart, constant(I64, PAGE - 1)), constant(I64, 0))
+                large = w.binary("or", large, w.binary("and", far, w.compare("sge", size, constant(I64, FAR_ROWS))))
         begin = w.value(I64, f"ptrtoint {memory.pointer} to i64")
-        held = w.binary("and", held, w.binary("and", _is_on_line(w, begin), w.compare("sge", size, constant(I64, STREAMED))))
+        held = w.binary("and", held, w.binary("and", _is_on_line(w, begin), large))
         if by_rows:
             row = w.mul(frame.affine(memory.type.dims[-1]), constant(I64, bytes_of(memory.type.dtype)))
             held = w.binary("and", held, w.compare("sge", row, constant(I64, LEAST_ROW)))
     for form in dict.fromkeys(form for op in stores for form in _whole_lines(frame, op, made) or ()):
         held = w.binary("and", held, _is_on_line(w, frame.affine(form)))
     return held
+
+
+def _rows_apart(frame: CpuFrame, op: Store) -> LlvmValue | None:
+    """The bytes between rows of a square that was turned; None where it is none."""
+    mem, type = mem_of(op.mem), op.value.type
+    assert isinstance(type, Tile)
+    for number, form in enumerate(op.index[:-1]):
+        if any(is_simd(name) and form.coefficient(name) == 1 for name in type.axis_names):
+            apart = constant(I64, bytes_of(mem.dtype))
+            for extent in mem.dims[number + 1 :] if mem.strides is None else [mem.strides[number]]:
+                apart = frame.w.mul(apart, frame.affine(extent))
+            return apart
+    return None
 
 
 def _is_beside_others(frame: CpuFrame, loop: For, stores: Sequence[Store]) -> bool:

@@ -102,6 +102,18 @@ def test_rows_of_lengths_that_a_launch_knows_are_whole_lines_there() -> None:
     assert "!nontemporal" not in text_of(crossed(10))
 
 
+def test_squares_whose_rows_lie_pages_apart_go_past_the_caches_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = f"icmp sge i64 %t[0-9]+, {streamed.FAR_ROWS}"
+    assert re.search(asked, text_of(crossed("M"))) and re.search(asked, text_of(crossed(1024)))
+    assert not re.search(asked, text_of(crossed(48))), "rows of 192 bytes"
+    assert not re.search(asked, text_of(stored())), "no square"
+    monkeypatch.setattr(streamed, "FAR_ROWS", 1000)
+    program = zynml.compile(PROGRAM.format(dtype="f32", columns=16), threads=1)
+    for rows in 1024, 1040:
+        x = np.random.default_rng(rows).random((rows, 1, 24), np.float32)
+        np.testing.assert_array_equal(program.crossed(x), x.transpose(2, 1, 0))
+
+
 def rows(summed: bool) -> HirFunction:
     """out[i, 16 j + simd] = x[i, 16 j + simd], behind the sum of each row, if it is `summed`."""
     f = FunctionBuilder("rows", Form.TILE, {"simd": 16})
