@@ -3,14 +3,12 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import prod
 
 from compiler.analysis.dependence import analyse
 from compiler.analysis.normal_forms import with_better_orders
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
-from compiler.hir.types import bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.split_roles import puts_ahead, split_roles
@@ -46,20 +44,19 @@ from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.passes import reductions_and_results, rows_first
 from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.priced_blocks import block_launches, tables_to_try
+from compiler.schedule.gpu.products.best_product import product_of, products_together, with_computed
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.candidates import candidates, left_open
 from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
-from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.product_roles import product_of_roles
 from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.products.product_tiles import ProductTiles
 from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
-from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
-from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY, Tiling
+from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
@@ -68,7 +65,6 @@ from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table
-from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
 from compiler.schedule.launches import Launches, Product, Unit
@@ -119,33 +115,10 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     for size in prepared.products:
         exact[size.name] = size.value(exact)
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
-    product = _product_of(known, about)
+    product = product_of(known, about)
     if product is None:
         return (LaunchChoice(facts),)
     return tuple(LaunchChoice(evolve(facts, tiling=candidate.tiling), candidate.nanoseconds) for candidate in candidates(product.ways))
-
-
-def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
-    """The product for warpgroups that a field becomes, of several the last."""
-    product = boxed_product(field, facts) or _sums_together(field, facts)
-    if product is None:
-        copied = copied_product(field, facts) or copied_sums(field, facts) or _with_computed(field, facts)
-        product = None if copied is None else copied.product
-    for cut in (several_products, rows_and_products):
-        if product is None and (parts := cut(field, facts)) is not None:
-            product = _product_of(parts[-1], facts)
-    return product
-
-
-def _sums_together(field: HirFunction, facts: Facts) -> BoxedProduct | None:
-    """The field as one product of several sums; among the ways to cut it are those of a product of its own for each sum."""
-    together = sums_together(field, facts)
-    if together is None or not together.ways:
-        return together
-    products = [_product_of(part, facts) for part in several_products(field, facts) or ()]
-    known = [product for product in products if product is not None]
-    apart = ways_apart(known, facts) if known and len(known) == len(products) else ()
-    return evolve(together, ways=tuple(sorted((*together.ways, *apart), key=lambda way: way.nanoseconds)))
 
 
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
@@ -242,7 +215,7 @@ def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: F
         return True
     if boxed_product(field, facts) is not None:
         return False
-    alone = sum_of_loads(field) is not None and _product_of(field, facts) is None
+    alone = sum_of_loads(field) is not None and product_of(field, facts) is None
     return alone or boxed_product(joined, further) is not None
 
 
@@ -301,7 +274,7 @@ def _together(field: HirFunction, facts: Facts) -> Launches | None:
     """All sums of a tile in one launch, unless launches of their own were chosen or are estimated to end first."""
     if facts.tiling is not None and facts.tiling.products == 1:
         return None
-    product = _sums_together(field, facts)
+    product = products_together(field, facts)
     if product is None and (copied := copied_sums(field, facts)) is not None:
         return _of_copies(field, copied, facts)
     return None if product is None or (product.ways and product.ways[0].tiling.products == 1) else _cut(field, product)
@@ -321,7 +294,7 @@ def _of_copies(field: HirFunction, copied: CopiedProduct, facts: Facts) -> Launc
 
 def _computed(field: HirFunction, facts: Facts) -> Launches | None:
     """With operands computed first, on whatever tensor cores there are."""
-    copied = _with_computed(field, facts)
+    copied = with_computed(field, facts)
     if copied is not None:
         return _of_copies(field, copied, facts)
     computed = computed_operands(field, facts)
@@ -329,35 +302,6 @@ def _computed(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     fragments = _fragments(computed.field, facts)
     return None if fragments is None else copied_before(field, computed.made, facts, fragments)
-
-
-def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The field as a product for warpgroups with operands that are computed on their way to these, or first, whichever is estimated to end
-    first."""
-    packed, before = packed_sum(field), _computed_before(field, facts)
-    product = None if packed is None else boxed_product(field, facts, packed)
-    if product is None or before is None:
-        return before if product is None else CopiedProduct((), field, product)
-    written = sum(LAUNCH + MEMORY * prod(map(facts.about, one.mem.dims)) * bytes_of(one.mem.dtype) for one in before.copies)
-    ways = [*product.ways, *(evolve(way, nanoseconds=way.nanoseconds + written) for way in before.product.ways)]
-    ways.sort(key=lambda way: way.nanoseconds)
-    if ways and not ways[0].tiling.unpacks:
-        return evolve(before, product=evolve(before.product, ways=tuple(ways)))
-    return CopiedProduct((), field, evolve(product, ways=tuple(ways)))
-
-
-def _computed_before(field: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The same with operands that are computed first, and copied then where they, or others, have to be."""
-    computed = computed_operands(field, facts)
-    if computed is None:
-        return None
-    product = boxed_product(computed.field, facts, computed.found)
-    if product is not None:
-        return CopiedProduct(computed.made, computed.field, product)
-    copied = copied_product(computed.field, facts, computed.found)
-    if copied is None or any(uneven_bounds(computed.field, computed.found.bounds, axis) for axis in computed.found.described.k):
-        return None
-    return evolve(copied, copies=(*computed.made, *copied.copies))
 
 
 def _in_parts(

@@ -1,0 +1,69 @@
+"""The product for warpgroups that a field becomes, and all ways to cut it: as it is, of several sums together or apart, of operands
+that are copied or computed first, behind what rows come to."""
+
+from math import prod
+
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
+from compiler.schedule.gpu.products.computed_operands import computed_operands
+from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
+from compiler.schedule.gpu.products.packed_rows import packed_sum
+from compiler.schedule.gpu.products.several_products import rows_and_products, several_products
+from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
+from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY
+from compiler.schedule.gpu.taking_part import uneven_bounds
+from runtime.records import evolve
+
+
+def product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
+    """The product for warpgroups that a field becomes, of several the last."""
+    product = boxed_product(field, facts) or products_together(field, facts)
+    if product is None:
+        copied = copied_product(field, facts) or copied_sums(field, facts) or with_computed(field, facts)
+        product = None if copied is None else copied.product
+    for cut in (several_products, rows_and_products):
+        if product is None and (parts := cut(field, facts)) is not None:
+            product = product_of(parts[-1], facts)
+    return product
+
+
+def products_together(field: HirFunction, facts: Facts) -> BoxedProduct | None:
+    """The field as one product of several sums; among the ways to cut it are those of a product of its own for each sum."""
+    together = sums_together(field, facts)
+    if together is None or not together.ways:
+        return together
+    products = [product_of(part, facts) for part in several_products(field, facts) or ()]
+    known = [product for product in products if product is not None]
+    apart = ways_apart(known, facts) if known and len(known) == len(products) else ()
+    return evolve(together, ways=tuple(sorted((*together.ways, *apart), key=lambda way: way.nanoseconds)))
+
+
+def with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
+    """The field as a product for warpgroups with operands that are computed on their way to these, or first, whichever is estimated to end
+    first."""
+    packed, before = packed_sum(field), _computed_before(field, facts)
+    product = None if packed is None else boxed_product(field, facts, packed)
+    if product is None or before is None:
+        return before if product is None else CopiedProduct((), field, product)
+    written = sum(LAUNCH + MEMORY * prod(map(facts.about, one.mem.dims)) * bytes_of(one.mem.dtype) for one in before.copies)
+    ways = [*product.ways, *(evolve(way, nanoseconds=way.nanoseconds + written) for way in before.product.ways)]
+    ways.sort(key=lambda way: way.nanoseconds)
+    if ways and not ways[0].tiling.unpacks:
+        return evolve(before, product=evolve(before.product, ways=tuple(ways)))
+    return CopiedProduct((), field, evolve(product, ways=tuple(ways)))
+
+
+def _computed_before(field: HirFunction, facts: Facts) -> CopiedProduct | None:
+    """The same with operands that are computed first, and copied then where they, or others, have to be."""
+    computed = computed_operands(field, facts)
+    if computed is None:
+        return None
+    product = boxed_product(computed.field, facts, computed.found)
+    if product is not None:
+        return CopiedProduct(computed.made, computed.field, product)
+    copied = copied_product(computed.field, facts, computed.found)
+    if copied is None or any(uneven_bounds(computed.field, computed.found.bounds, axis) for axis in computed.found.described.k):
+        return None
+    return evolve(copied, copies=(*computed.made, *copied.copies))
