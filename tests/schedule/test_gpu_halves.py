@@ -1,5 +1,6 @@
 """Sums of some factors of a product, multiplied by others as two numbers of bf16 each."""
 
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,7 @@ from tests.schedule import test_gpu_computed_operands
 BF16 = ml_dtypes.bfloat16
 CHAIN = """
 def f(a: tensor[M, K, bf16], b: tensor[K, L, bf16], c: tensor[L, N, bf16]) {
-    compute(a, b, c) -> tensor[M, N, f32] {
+    compute(a, b, c) -> tensor[M, N, f32] @precision(products=tf32) {
         for i in 0..M, j in 0..N:
             var s = 0.0
             for k in 0..K, l in 0..L: s += a[i, k] * b[k, l] * c[l, j]
@@ -85,3 +86,12 @@ def test_halves_are_copied_at_odd_sizes_and_of_few_terms_there_are_none(m: int, 
     assert (products_of_stage(made)[-1] == 2) == halves
     a, b, c = (arrays[name].astype(np.float64) for name in "abc")
     np.testing.assert_allclose(found, a @ b @ c, rtol=0, atol=1e-5 * (np.abs(a) @ np.abs(b) @ np.abs(c)).max())
+
+
+def test_results_of_f32_are_exact_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without leave to round products, no bits of the first sum are left out."""
+    monkeypatch.setattr(sys.modules[__name__], "CHAIN", CHAIN.replace(" @precision(products=tf32)", ""))
+    made, found = run(arrays := arrays_of())
+    assert "f32" in [mem.dtype for mem in made.workspaces] and "bf16" not in [mem.dtype for mem in made.workspaces]
+    a, b, c = (arrays[name].astype(np.float64) for name in "abc")
+    assert np.abs(found - a @ b @ c).max() <= 2e-6 * (np.abs(a) @ np.abs(b) @ np.abs(c)).max()

@@ -1,6 +1,6 @@
 """Sums of some factors of a product that others multiply, `(A B) C`, as two numbers of bf16 each: the first 8 bits and the next. The second
 sum is of two products then, which tensor cores add up in one accumulator, instead of three of f32 with half their rate. What is missing,
-2^-16 of a number, is less than sums of so many terms are rounded by anyway."""
+2^-16 of a number, can't be seen in results of 16 bits; results of f32 are made so where the program permits products of tf32."""
 
 from math import prod
 
@@ -10,11 +10,12 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, Cast, Contract, Reduce, dtype_of
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile
+from compiler.hir.types import Tile, bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.products.product_sums import rounds
 from runtime.records import frozen
 
 TERMS = 256
@@ -39,7 +40,7 @@ def in_halves(field: HirFunction, facts: Facts) -> Halves | None:
             readers.setdefault(value, []).append(op)
     found = {op: inner for op in field.body.body if (inner := _cut_in_halves(op, field, facts)) is not None}
     found = {op: inner for op, inner in found.items() if readers[inner] == [op]}
-    if not found or facts.machine.unit(Issue.WARPGROUP) is None:
+    if not found or facts.machine.unit(Issue.WARPGROUP) is None or not (rounds(field) or _are_narrow(field)):
         return None
     copy, kept, whole = FieldCopy(field), dict[Value, tuple[Value, ...]](), dict[Value, Value]()
     copy.axes()
@@ -57,6 +58,11 @@ def in_halves(field: HirFunction, facts: Facts) -> Halves | None:
             first, second = (copy.body.cast(half, "f32") for half in kept[value])
             whole[op.results[0]] = copy.body.add(first, second, flags=("contract",))
     return Halves(copy.finish(), kept)
+
+
+def _are_narrow(field: HirFunction) -> bool:
+    """Whether results have no more than 16 bits."""
+    return all(bytes_of(mem_of(op.mem).dtype) <= 2 for op in field.body.body if isinstance(op, Store))
 
 
 def _cut_in_halves(op: Instruction, field: HirFunction, facts: Facts) -> Value | None:
