@@ -24,6 +24,14 @@ class FieldCopy:
         self.values: dict[Value, Value] = {}
         self.names: dict[str, Affine | str] = dict(names or {})
 
+    @staticmethod
+    def whole(field: HirFunction, types: Mapping[Value, HirType] | None = None) -> "FieldCopy":
+        """With all axes and parameters of the field, of some with another type."""
+        copy = FieldCopy(field)
+        copy.axes()
+        copy.parameters(types)
+        return copy
+
     def axes(self) -> None:
         """The axes of the old field."""
         for name, extent in self.field.axes.items():

@@ -85,9 +85,7 @@ def _can_be(field: HirFunction, wide: set[Value]) -> bool:
 
 
 def _narrowed(field: HirFunction, wide: set[Value], narrow: str) -> HirFunction:
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     for op in field.body.body:
         match op:
             case Const(value=number) if op.result in wide and isinstance(op.result.type, Tile):

@@ -22,9 +22,7 @@ def products_of_ints(field: HirFunction) -> HirFunction:
     terms = _exact_terms(field)
     if not terms and not any(isinstance(op, Contract) and op.to in BYTES for op in field.body.body):
         return field
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     for op in field.body.body:
         match op:
             case Cast(value=Value(source=Binary(left=left, right=right)), to=to) if op.result in terms:

@@ -18,9 +18,7 @@ def quotients_outside(field: HirFunction) -> HirFunction:
     matches = {op: match for op in field.body.body if (match := _match(op)) is not None}
     if not matches:
         return field
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     for op in field.body.body:
         match = matches.get(op)
         if match is None:

@@ -15,9 +15,7 @@ def reads_inside(field: HirFunction) -> HirFunction:
     edges = field_reads(field).edges
     if not edges:
         return field
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     for op in field.body.body:
         copy = out.copy(op)
         if isinstance(op, Load) and op.result in edges and op.where is None:

@@ -14,9 +14,7 @@ def wide_sums(field: HirFunction) -> HirFunction:
     """The field (form F) with such sums in f32; itself where it has none."""
     if not any(map(_is_narrow, field.body.body)):
         return field
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     for op in field.body.body:
         if _is_narrow(op):
             out.put(op.results[0], out.body.cast(_wide(out, op), dtype_of(op.results[0])))

@@ -14,9 +14,7 @@ def wide_terms(field: HirFunction) -> HirFunction:
     """The field (form F) with such sums in f32; itself where it has none."""
     if not any(isinstance(op, Binary) and _is_sum(op) for op in field.body.body):
         return field
-    out, wide = FieldCopy(field), dict[Value, Value]()
-    out.axes()
-    out.parameters()
+    out, wide = FieldCopy.whole(field), dict[Value, Value]()
 
     def term(value: Value) -> Value:
         if value not in wide:

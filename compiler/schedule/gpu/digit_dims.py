@@ -28,9 +28,7 @@ def with_dims_of_digits(field: HirFunction) -> HirFunction:
     split = {parameter: dims for parameter in field.parameters if any(dims := _split(field, parameter))}
     if not split:
         return field
-    copy = FieldCopy(field)
-    copy.axes()
-    copy.parameters({parameter: _divided(mem_of(parameter), dims) for parameter, dims in split.items()})
+    copy = FieldCopy.whole(field, {parameter: _divided(mem_of(parameter), dims) for parameter, dims in split.items()})
     for op in field.body.body:
         if isinstance(op, Load | Store) and op.mem in split:
             every = [(form, _digits(field, form, extent)) for form, extent in zip(op.index, mem_of(op.mem).dims, strict=True)]

@@ -40,9 +40,7 @@ def with_logistics(field: HirFunction) -> HirFunction:
     quotients = {op.result: parts for op in field.body.body if (parts := _divided(op, read)) is not None}
     if not sums and not quotients:
         return field
-    out = FieldCopy(field)
-    out.axes()
-    out.parameters()
+    out = FieldCopy.whole(field)
     b, values = out.body, out.values
     reciprocals: dict[Value, Value] = {}
     """Of a quarter of the divisors, by the sums."""

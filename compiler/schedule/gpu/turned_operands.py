@@ -55,9 +55,7 @@ def _copied(memory: Value, order: tuple[int, ...], names: FreshNames) -> Copied:
 
 def _reading(field: HirFunction, copies: dict[Value, tuple[Copied, tuple[int, ...]]]) -> HirFunction:
     """The field with the copies, as further parameters, instead of what they are of."""
-    reading = FieldCopy(field)
-    reading.axes()
-    reading.parameters()
+    reading = FieldCopy.whole(field)
     for memory, (copy, _) in copies.items():
         reading.parameter(memory, evolve(copy.mem, readonly=True), copy.name)
     for op in field.body.body:

@@ -52,9 +52,7 @@ def _contracted(
 ) -> WindowProduct:
     """The field with a sum of products of these factors as a contraction: each is zeros where one of its forms is negative. `inexact`:
     whether the sum as it was written may differ from that."""
-    out = FieldCopy(function)
-    out.parameters()
-    out.axes()
+    out = FieldCopy.whole(function)
     b, exact, product = out.body, None, None
     for op in function.body.body:
         if op is target:

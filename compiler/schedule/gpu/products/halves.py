@@ -42,9 +42,7 @@ def in_halves(field: HirFunction, facts: Facts) -> Halves | None:
     found = {op: inner for op, inner in found.items() if readers[inner] == [op]}
     if not found or facts.machine.unit(Issue.WARPGROUP) is None or not (rounds(field) or _are_narrow(field)):
         return None
-    copy, kept, whole = FieldCopy(field), dict[Value, tuple[Value, ...]](), dict[Value, Value]()
-    copy.axes()
-    copy.parameters()
+    copy, kept, whole = FieldCopy.whole(field), dict[Value, tuple[Value, ...]](), dict[Value, Value]()
     for op in field.body.body:
         if op in found and isinstance(op, Contract):
             left, right = (whole[side] if side is found[op] else copy.values[side] for side in (op.a, op.b))

@@ -66,9 +66,7 @@ def with_signed_sums(function: HirFunction) -> HirFunction:
 
     if not any(map(bytes_of_sum, function.body.body)):
         return function
-    copy = FieldCopy(function)
-    copy.axes()
-    copy.parameters()
+    copy = FieldCopy.whole(function)
     for op in function.body.body:
         if isinstance(op, Contract) and (operands := bytes_of_sum(op)):
             a, b = (copy.body.cast(copy.values[operand], "i32") for operand in operands)
@@ -84,9 +82,7 @@ def with_products_apart(function: HirFunction) -> HirFunction:
     several = {op: products for op in function.body.body if len(products := products_of_sum(op)) > 1}
     if not several:
         return function
-    copy = FieldCopy(function)
-    copy.axes()
-    copy.parameters()
+    copy = FieldCopy.whole(function)
     for op in function.body.body:
         if op not in several:
             copy.copy(op)

@@ -35,9 +35,7 @@ def turned_result(field: HirFunction, product: BoxedProduct) -> TurnedResult | N
     if mem.dtype not in BOXED or store.mem.source is not None or len(column) != 1 or not every:
         return None
     order = [*(dim for dim in range(mem.rank) if dim not in column), *column]
-    names, copy = FreshNames(field), FieldCopy(field)
-    copy.axes()
-    copy.parameters()
+    names, copy = FreshNames(field), FieldCopy.whole(field)
     turned = evolve(mem, dims=tuple(mem.dims[dim] for dim in order), strides=None, align=256)
     source = copy.function.parameter(names.fresh(f"{store.mem.name}_turned"), turned)
     for op in field.body.body:

@@ -120,8 +120,8 @@ class Stages:
                     )
                 )
             else:
-                zero = b.const(0 if operand.mem.dtype in ("i8", "u8") else 0.0, operand.mem.dtype)
-                self.coming.append(b.select(where, b.load(mem, index, where), zero))
+                dtype, read = operand.mem.dtype, b.load(mem, index, where)
+                self.coming.append(b.select(where, read, b.const(0 if dtype in ("i8", "u8") else 0.0, dtype)))
 
     def arrive(self, b: Builder) -> None:
         """What comes through registers is stored."""
