@@ -228,8 +228,7 @@ class PaddedCopy:
     def fill_lines(self, work: Value, region: TileRegion, at: LinePlace, first: Value | None, channel: tuple[str, int] | None) -> None:
         """`channel`: what lies along the lines of the copy instead, so many together, and is turned on the way."""
         source, b, dtype, lanes = self.source, region.builder, mem_of(work).dtype, self.lanes
-        mem = region.find(source.load.mem)
-        assert mem is not None
+        mem = region.known(source.load.mem)
         dims = mem_of(source.load.mem).dims
         lows = {dim: self.low(dim, region) for dim in (*self.others, source.dim)}
         if first is not None and source.picture is not None:

@@ -484,8 +484,7 @@ class Placing(TileValues):
             if target.mem in self.sources and region.find(target.mem) is None:
                 self.make_buffer(target, region)
             where = self.mask(region, [a for a, _ in self.scope.axes_of(*target.index)], target.where)
-            mem = region.find(target.mem)
-            assert mem is not None
+            mem = region.known(target.mem)
             region.builder.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
             return
         after = self.accumulate(target, result[target] if begun else self.identity(target, region), region)

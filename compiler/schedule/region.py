@@ -64,6 +64,12 @@ class TileRegion:
             region = region.parent
         return None
 
+    def known(self, value: Value) -> Value:
+        """What stands for a value that something does stand for."""
+        made = self.find(value)
+        assert made is not None, f"nothing was made of {value}"
+        return made
+
 
 @frozen(eq=False)
 class TileLoop:

@@ -181,9 +181,7 @@ class TileValues:
         assert op is not None, f"{value} has no source"
         if isinstance(op, Reduce | Contract):
             self.produce([op], region, {})
-            existing = region.find(value)
-            assert existing is not None
-            return existing
+            return region.known(value)
         needed = self.axes([value]) | {a for v in op.operand_values for a in self.axes([v])}
         home = region
         while home.parent is not None and not home.axes & needed and not self.reads_local(op, home):

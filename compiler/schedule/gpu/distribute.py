@@ -192,9 +192,7 @@ class Distributing(BlockTiles):
         if self.member is not None and self.once.isdisjoint(axes):
             first = b.op("eq", self.member, b.const(0, "index"))
             where = b.both(where, first)
-        mem = region.find(target.mem)
-        assert mem is not None
-        b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
+        b.store(region.known(target.mem), self.value(target.value, region), self.index(target.index, target.mem, region), where)
 
     def identity(self, target: Reduce | Contract, region: TileRegion) -> list[Value]:
         self.require_distinct(sorted(self.target_axes(target), key=self.table.order))

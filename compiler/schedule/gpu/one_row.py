@@ -294,8 +294,7 @@ class OneRow(Distributing):
         b = region.builder
         if not isinstance(op, Load):
             return b.emit(rebuilt(op, known.__getitem__, lambda form: self._in_row(form, known, region))).results[0]
-        mem = region.find(op.mem)
-        assert mem is not None
+        mem = region.known(op.mem)
         return b.load(mem, self._index_of_row(op, mem, known, region), None, op.pad)
 
     def _in_row(self, form: Affine, known: Mapping[Value, Value], region: TileRegion) -> Affine:

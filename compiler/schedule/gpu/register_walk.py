@@ -447,8 +447,7 @@ class Slice:
         copy, placing = copied(self.value), self.placing
         assert copy is not None
         load, guard = copy
-        memory = self.spread.find(load.mem)
-        assert memory is not None
+        memory = self.spread.known(load.mem)
         for digits in product(*map(range, self.registers.values())):
             places = {SIMD: Affine()} | {name: Affine((), digit) for name, digit in zip(self.registers, digits, strict=True)}
             within = self._within(places, b)

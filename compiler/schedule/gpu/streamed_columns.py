@@ -105,8 +105,7 @@ class PackedColumns:
     def run(self, region: TileRegion, along: str, count: int) -> Iterator[Value]:
         """So many registers of neighbours in memory."""
         b, load = region.builder, self.factor.load
-        mem, ends = region.find(load.mem), region.masks.pop(along, None) is not None
-        assert mem is not None
+        mem, ends = region.known(load.mem), region.masks.pop(along, None) is not None
         index = [self.placing.form(form, region) for form in load.index]
         known = alignment(mem_of(mem), index)
         at_once = next((words for words in (4, 2, 1) if known % (WORD * words) == 0), 4)
@@ -225,8 +224,7 @@ class FewTerms:
     def words(self, load: Load, region: TileRegion) -> Iterator[Value]:
         product, b = self.placing.product, region.builder
         first, extent = region.forms[product.sum], region.masks.pop(product.sum, None)
-        mem, at_once = region.find(load.mem), min(4, product.share // 2)
-        assert mem is not None
+        mem, at_once = region.known(load.mem), min(4, product.share // 2)
         for term in range(0, product.share, 2 * at_once):
             region.forms[product.sum] = first + term
             valid = None if extent is None else b.op("max", b.index(extent - first - term), b.const(0, "index"))

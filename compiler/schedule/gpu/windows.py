@@ -125,8 +125,7 @@ def added_again(
     at one place of its digits."""
     if window.exact is None:
         return
-    b, sums = first.builder, first.find(window.target.results[0])
-    assert sums is not None
+    b, sums = first.builder, first.known(window.target.results[0])
     digits = union_axes(sums)
     wrong = b.isnan(sums)
     if digits:

@@ -75,8 +75,7 @@ class BoxedTiles:
             first = rank * lines
             inner.forms[slow] = inner.forms[slow] + first
             extents[side.along if side.across else side.dims[-1]] = lines
-        start, mem = inner.forms[fast], region.find(side.load.mem)
-        assert mem is not None
+        start, mem = inner.forms[fast], region.known(side.load.mem)
         for number in range(self.boxes):
             inner.forms[fast] = start + number * self.wide
             box, line = (Affine(), first + number * self.lines) if side.turned else (Affine.of(number), first)

@@ -115,8 +115,7 @@ class ProductTiles(Placing):
         """What copies bring of an operand: zeros where memory ends."""
         if load.results and region.find(load.result) is not None:
             return
-        b, mem = region.builder, region.find(load.mem)
-        assert mem is not None
+        b, mem = region.builder, region.known(load.mem)
         where = self.mask(region, [self.along], load.where)
         with b.at(load.span):
             tile = b.load(mem, self.index(load.index, load.mem, region), where, 0.0 if is_float(mem_of(mem).dtype) else 0)

@@ -77,8 +77,7 @@ def store_boxes(placing: BlockTiles, group: MultiplyingWarpgroup, store: Store, 
     b, product = region.builder, group.product
     buffers = _buffers(placing, product, boxes)
     value = placing.value(store.value, region)
-    target = region.find(store.mem)
-    assert target is not None
+    target = region.known(store.mem)
     pair, eight, half = group.digits
     packed = b.emit(Pack2(value=value, over=pair)).result
     lane = lane_index(b)

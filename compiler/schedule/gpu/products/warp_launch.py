@@ -203,8 +203,7 @@ class Stages:
         return enabled
 
     def source(self, region: TileRegion) -> tuple[Value, tuple[Affine, ...]]:
-        load, mem = self.operand.load, region.find(self.operand.load.mem)
-        assert mem is not None
+        load, mem = self.operand.load, region.known(self.operand.load.mem)
         return mem, tuple(self.placing.index(load.index, load.mem, region))
 
     # ---- reading ----
