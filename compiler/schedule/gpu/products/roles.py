@@ -174,9 +174,7 @@ class MultiplyingRole:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
-        block, group, leader = self.block, self.group, self.group.leader
-        product, ring = block.product, block.ring
-        kind = WARPGROUP_KINDS[product.a.dtype]
+        block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
         begin = ring.place(b, done)
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
@@ -189,40 +187,47 @@ class MultiplyingRole:
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             fetched = RowsInRegisters(body, block.placing, group, stage) if product.in_registers else None
-            groups = self.products_of(kind.depth)
+            groups = self.products_of(WARPGROUP_KINDS[product.a.dtype].depth)
             for products, following in zip(groups, [*groups[1:], []], strict=True):
-                left_factors = [self.left_factor(each, fetched, stage) for each in products]
-                body.emit(WarpgroupFence())
-                for each, left in zip(products, left_factors, strict=True):
-                    right = block.stages[each.pair.b].factor(stage, Affine(), each.term)
-                    keep = later if each.is_first else always
-                    total, signs = totals[each.number], (keep, each.pair.negative)
-                    totals[each.number] = multiply(body, total, left, right, product.columns, kind.depth, *signs)
-                body.emit(WarpgroupCommit())
+                self.ask_for(body, stage, products, [self.left_factor(each, fetched, stage) for each in products], totals, later)
                 if fetched is not None:
                     for each in following:
                         fetched.begun(block.stages[each.pair.a], group.first_row(each.rows), each.term)
                 totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=1)).results)
-            before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
-            with body.when(before) as freeing:
-                ring.free(freeing, Affine.of(earlier.name))
+            self.free(body, loop.variable, earlier)
             body.yield_(*ring.next(body, at, parity), at, *totals)
         _, _, last, *totals = loop.results
         return self.all_summed(b, totals, last, steps)
 
+    def ask_for(
+        self, b: Builder, stage: Affine, products: Sequence[StageProduct], lefts: Sequence[Factor], totals: list[Value], later: Value
+    ) -> None:
+        """These products of a stage are under way; the first of each sum replace what it was unless this is `later`."""
+        product, always = self.block.product, b.const(True, "i1")
+        b.emit(WarpgroupFence())
+        for each, left in zip(products, lefts, strict=True):
+            right, keep = self.block.stages[each.pair.b].factor(stage, Affine(), each.term), later if each.is_first else always
+            depth, total = WARPGROUP_KINDS[product.a.dtype].depth, totals[each.number]
+            totals[each.number] = multiply(b, total, left, right, product.columns, depth, keep, each.pair.negative)
+        b.emit(WarpgroupCommit())
+
+    def free(self, b: Builder, before: Value, stage: Value) -> None:
+        """A stage is empty, if there was one before."""
+        with b.when(b.op("and", self.group.leader, b.op("gt", before, b.const(0, "index")))) as freeing:
+            self.block.ring.free(freeing, Affine.of(stage.name))
+
     def all_summed(self, b: Builder, totals: Sequence[Value], last: Value, steps: Value) -> list[Value]:
         """The sums when their products are done: another warpgroup may ask for its own, and stages are free."""
-        block, group, leader = self.block, self.group, self.group.leader
+        block, group = self.block, self.group
         if block.turns is not None:
-            with b.when(leader) as passing:
+            with b.when(group.leader) as passing:
                 block.turns.pass_turn(passing, group.number)
         if block.product.takes_turns:
             group.pass_turn(b)
         complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
-        with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
-            block.ring.free(freeing, Affine.of(last.name))
+        self.free(b, steps, last)
         return complete
 
     def summed_of_bytes(
@@ -230,7 +235,7 @@ class MultiplyingRole:
     ) -> tuple[list[Value], list[Value]]:
         """The same of rows that are made of bytes: those of the next products are ready when they are asked for, and others are made while
         these are under way. `end`: the turn behind the tile's last."""
-        block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
+        product, ring = self.block.product, self.block.ring
         batches = self.batches()
         begin, count, ahead = ring.place(b, done), len(begun), AHEAD * len(batches[0])
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun, *ready]) as (body, loop):
@@ -243,21 +248,15 @@ class MultiplyingRole:
             stage, always = Affine.of(at.name), body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             for number, products in enumerate(batches):
-                body.emit(WarpgroupFence())
-                for each, own in zip(products, rows[number * len(products) :], strict=False):
-                    left: Factor = own, (), False
-                    right = block.stages[each.pair.b].factor(stage, Affine(), each.term)
-                    keep = later if each.is_first else always
-                    totals[each.number] = multiply(body, totals[each.number], left, right, product.columns, 16, keep)
-                body.emit(WarpgroupCommit())
+                own = rows[number * len(products) : (number + 1) * len(products)]
+                self.ask_for(body, stage, products, [(each, (), False) for each in own], totals, later)
                 totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=AHEAD)).results)
                 after = number + AHEAD
                 if after == len(batches):
                     stage_after = Affine.of(coming[0].name)
                     ring.await_full(body, stage_after, coming[1])
                 rows += self.rows_of(body, stage if after < len(batches) else stage_after, batches[after % len(batches)])
-            with body.when(body.op("and", group.leader, body.op("gt", loop.variable, body.const(0, "index")))) as freeing:
-                ring.free(freeing, Affine.of(earlier.name))
+            self.free(body, loop.variable, earlier)
             body.yield_(*following, at, *totals, *rows[-ahead:])
         _, _, last, *results = loop.results
         return self.all_summed(b, results[:count], last, steps), results[count:]
