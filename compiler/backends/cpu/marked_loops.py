@@ -7,17 +7,22 @@ from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
 from compiler.backends.cpu.streamed import LINE, is_large, made_in, streamed_by
 from compiler.backends.llvm import structured
+from compiler.backends.llvm.arithmetic import cast
 from compiler.backends.llvm.frame import index_bundle
 from compiler.backends.llvm.indexing import Indexing
+from compiler.backends.llvm.masked import load_where
 from compiler.backends.llvm.trigonometry import OF_ANGLES
-from compiler.backends.llvm.types import I64
+from compiler.backends.llvm.types import I64, register_type
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Cast, Unary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store, mem_of
 from compiler.hir.types import bytes_of, is_float
+from compiler.passes.rows_to_come import accesses_of, row_of
 
+FAR_ROWS, MOST_FETCHED = 1 << 20, 512
+"""Bytes of a memory whose rows are fetched before their turn, and of a row: processors follow longer ones by themselves."""
 AT_ONCE = 8
 """Elements that are read one by one in a turn, without vectors."""
 
@@ -42,6 +47,8 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
 def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
     if isinstance(distance := op.mark("row_ahead"), int):
         _fetch_row(frame, op, low, high, distance)
+    if isinstance(turns := op.mark("rows_ahead"), int):
+        _fetch_rows_to_come(frame, op, low, high, turns)
     before, frame.ahead = frame.ahead, ahead if isinstance(ahead := op.mark("ahead"), int) else 0
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
     frame.ahead = before
@@ -61,6 +68,52 @@ def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distan
         frame.values[name] = index_bundle(at)
         for load in loads:
             fetch_ahead(frame.w, Indexing(frame, frame.memories[load.mem.name], load.index, None, 0).base, constant(I64, distance))
+
+
+def _fetch_rows_to_come(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, turns: int) -> None:
+    """Fetches the beginnings of the rows that a loop around goes along so many turns later; its last turns fetch the last row."""
+    w, fetched = frame.w, set[str]()
+    for access in accesses_of(op):
+        found = row_of(access, op, frame.definitions)
+        if found is None or access.mem.name in fetched:
+            continue
+        fetched.add(access.mem.name)
+        elements = constant(I64, bytes_of(mem_of(access.mem).dtype))
+        for dim in mem_of(access.mem).dims:
+            elements = w.mul(elements, frame.affine(dim))
+        with w.when(w.compare("sge", elements, constant(I64, FAR_ROWS))):
+            _fetch_row_to_come(frame, access, found, op.variable.name, low, high, turns)
+
+
+def _fetch_row_to_come(
+    frame: CpuFrame, access: Load | Store, found: tuple[str, Load], variable: str, low: LlvmValue, high: LlvmValue, turns: int
+) -> None:
+    """Fetches the row that an access goes along so many turns later."""
+    w, (name, element) = frame.w, found
+    (turn,), dtype = element.index[0].names, mem_of(element.mem).dtype
+    before = {each: frame.values[each] for each in (name, turn)}
+    last = w.sub(frame.affine(mem_of(element.mem).dims[0]), constant(I64, 1))
+    frame.values[turn] = index_bundle(w.intrinsic("smin", w.add(before[turn].scalar, constant(I64, turns)), last))
+    there = Indexing(frame, frame.memories[element.mem.name], element.index, None, 0).base
+    number = load_where(w, there, None, dtype, constant(register_type(dtype), 0))
+    frame.values[name] = index_bundle(cast(w, number, dtype, "index"))
+    _fetch_turns(frame, access, variable, low, high)
+    frame.values.update(before)
+
+
+def _fetch_turns(frame: CpuFrame, access: Load | Store, variable: str, low: LlvmValue, high: LlvmValue) -> None:
+    """Fetches what an access goes along in the first turns of a loop."""
+    w, index = frame.w, [form.without(*filter(frame.is_axis, form.names)) for form in access.index]
+    bytes_ = bytes_of(mem_of(access.mem).dtype) * index[-1].coefficient(variable)
+    behind = w.intrinsic("smin", high, w.add(low, constant(I64, max(1, MOST_FETCHED // bytes_))))
+
+    def fetch(at: LlvmValue) -> None:
+        frame.values[variable] = index_bundle(at)
+        fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, constant(I64, 0))
+
+    with w.loop(low, behind, max(1, LINE // bytes_)) as at:
+        fetch(at)
+    fetch(w.sub(behind, constant(I64, 1)))
 
 
 def _marks(frame: CpuFrame, op: For) -> str:
