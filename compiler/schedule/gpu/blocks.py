@@ -241,8 +241,10 @@ class _Scheduling:
             return stages
         disjoint = DisjointLaunches(loop, self.marks[nest.outer], around, group, self.facts, self.known.machine.lanes)
         self.words.append(f"where a row of {loop.written} ends behind the beginning of the next one, which is looked at before: one block")
-        behind = disjoint.in_order(f"{number}_in_order")
-        return [disjoint.looking(f"{number}_looking"), *(where_not_late(stage, disjoint) for stage in stages), behind]
+        behind, shape = disjoint.in_order(f"{number}_in_order"), self.shapes.get(nest.outer)
+        if shape is None or shape.by_block:
+            stages = [where_not_late(stage, disjoint) for stage in stages]
+        return [disjoint.looking(f"{number}_looking"), *stages, behind]
 
     def independent(self, around: Around, group: Group, number: int, nest: Spread) -> Sequence[Launch | Either]:
         """A block an iteration or a thread an iteration; where sizes decide, both."""
@@ -259,7 +261,7 @@ class _Scheduling:
         if (shape := self.shapes.get(nest.outer)) is not None:
             self.words.append(shape.words(names, inner))
             staged, own = self.staged.get(nest.outer), tuple(self.own(nest))
-            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], staged, own, self.facts, self.known)
+            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], staged, own, self.facts, self.known, self.marks.get(nest.outer))
             return rows.launches(around, group, f"{number}")
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")

@@ -48,8 +48,9 @@ FEW = 512
 LONG = 8
 """Means, or turns of a row's lanes, from which on a row is left to the block."""
 
-RESIDENT, LOOKING_UP = 1536, 1280
-"""Threads of a multiprocessor for which there are registers; the second where data say which elements are read."""
+RESIDENT, LOOKING_UP, HOLDING = 1536, 1280, 1024
+"""Threads of a multiprocessor for which there are registers; the second where data say which elements are read, the third where threads
+keep what they read."""
 
 ACROSS = 8
 """Neighbours along a leading loop that read enough side by side: 32 bytes of f32."""
@@ -110,13 +111,13 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
         return RowShape(1, turns, resident, across=True)
-    if any(map(stores, spreads)):
-        return _storing_shape(body, spreads, mean, resident, known)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
     at_once = TURNS // 2 * width if found else TURNS * width
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
+    if any(map(stores, spreads)):
+        return _storing_shape(body, spreads, mean, few, resident, known)
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return RowShape(BLOCK, max(turns, at_once), resident, BLOCK, None, pieces)
     wide = width > 1 and mean >= WIDE * width * (4 if found else 1)
@@ -127,18 +128,19 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
 
 
-def _storing_shape(body: Region, spreads: Mapping[For, Spread], mean: int, resident: int, known: Facts) -> RowShape:
+def _storing_shape(body: Region, spreads: Mapping[For, Spread], mean: int, few: bool, resident: int, known: Facts) -> RowShape:
     """The shape of rows that store elements: a thread has few of them, as neighbours store side by side. Where several loops go over the
     same, what is read stays in registers."""
     again = len(spreads) > 1 and len({(loop.low, loop.high) for loop in spreads}) == 1 and all(map(overlaps, spreads.values()))
-    lanes = min(known.machine.lanes, power_of_two(-(-mean // TURNS)))
+    turns = 2 * TURNS if again else TURNS
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // turns)))
     threads = LANES_BLOCK
-    if mean > MOST_HELD * lanes:
-        lanes = threads = BLOCK if mean > TURNS * BLOCK // 2 else BLOCK // 2
-    least = min(MOST_HELD, max(TURNS, power_of_two(-(-mean // lanes))))
+    if mean > (4 if few else MOST_HELD) * lanes:
+        lanes = threads = BLOCK if few or mean > TURNS * BLOCK // 2 else BLOCK // 2
+    least = min(MOST_HELD, max(turns, power_of_two(-(-mean // lanes))))
     held = tuple(each for each in (least, 2 * least) if each <= MOST_HELD) if again else ()
-    long = LONG * max(mean, lanes * TURNS) if threads != lanes and _may_wait(body, spreads) else None
-    return RowShape(lanes, TURNS, resident, threads, long, mean=mean, held=held)
+    long = LONG * max(mean, lanes * turns) if threads != lanes and _may_wait(body, spreads) else None
+    return RowShape(lanes, turns, HOLDING if held else resident, threads, long, mean=mean, held=held)
 
 
 def _reads_what_it_stores(body: Region) -> bool:
@@ -250,6 +252,11 @@ class LaneCooperation(AtOnce):
         self.inside = b.op("lt", row, rows, name="inside")
         self.row = b.op("min", row, b.op("max", b.sub(rows, one), b.const(0, "index")), name="row")
         self.leading = b.op("eq", self.lane, b.const(0, "index"))
+        self.first = b.both(self.inside, self.leading)
+
+    def only_where(self, condition: Value, b: Builder) -> None:
+        """Nothing is stored elsewhere."""
+        self.inside = b.both(self.inside, condition)
         self.first = b.both(self.inside, self.leading)
 
     long: Value | None

@@ -35,6 +35,8 @@ class RaggedRows:
     own: tuple[Value, ...]
     facts: NestFacts
     known: Facts
+    late: Value | None = None
+    """The mark of rows that aren't disjoint, which lanes read while they read where rows begin."""
 
     @property
     def body(self) -> list[Instruction]:
@@ -42,10 +44,10 @@ class RaggedRows:
 
     def launches(self, around: Around, group: Group, name: str) -> list[Launch]:
         launches = [_Launch(self, around, group, name, self.shape.threads).finish()]
-        if self.parts is not None:
-            behind = _Launch(self, around, group, f"{name}_parts", BLOCK)
+        for number in range(len(self.parts.loops) if self.parts is not None else 0):
+            behind = _Launch(self, around, group, f"{name}_parts{number or ''}", BLOCK)
             assert behind.parts is not None
-            launches.append(behind.parts.launch(behind.variables, BLOCKS * self.known.processors))
+            launches.append(behind.parts.launch(number, behind.variables, BLOCKS * self.known.processors))
         return launches
 
 
@@ -69,10 +71,11 @@ class _Launch:
 
     def by_block(self, row: Value, b: Builder) -> None:
         self.variables(row, b)
+        held = self.rows.shape.held if self.rows.shape.by_block else ()
         if self.parts is not None:
-            self.parts.leave(row, b)
+            self.parts.leave(row, self.rows.body, held, b)
         else:
-            self.block.all_of_row(self.rows.body, self.rows.shape.held if self.rows.shape.by_block else (), self.start.threads, b)
+            self.block.all_of_row(self.rows.body, held, self.start.threads, b)
 
     def finish(self) -> Launch:
         """All rows."""
@@ -82,8 +85,11 @@ class _Launch:
             self.by_block(start.number, b)
         else:
             given = start, rows.spreads, self.barriers, shape, b.product(self.counts), rows.known.machine.lanes
+            late = None if rows.late is None else b.load(start.workspaces[start.around.others[rows.late]], [0])
             work = StagedCooperation(*given, rows.staged) if rows.staged is not None else LaneCooperation(*given)
             work.digits(rows.nest, work.row, self.counts, b)
+            if late is not None:
+                work.only_where(b.op("eq", late, b.const(0, "u32")), b)
             work.own(rows.own, b)
             work.all_of_row(rows.body, shape.held, shape.lanes, b)
             if work.long is not None:

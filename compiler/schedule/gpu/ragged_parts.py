@@ -3,6 +3,7 @@ behind it has blocks take these. The block that does the last part of a row join
 run gives the same bits. Where there is no room for a row's entries, since rows share elements, one block does it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
@@ -15,7 +16,7 @@ from compiler.hir.types import Mem, Space
 from compiler.schedule.gpu.at_once import AtOnce, overlaps
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.gpu.spread import JoinedCells, Spread
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around
 from runtime.records import frozen
@@ -31,11 +32,22 @@ BLOCKS = 2
 
 
 @frozen(eq=False)
-class RowParts:
-    """The loop of rows that may be shared by blocks, with what a row does before and after it, and the memories that launches share."""
+class PartedLoop:
+    """A loop of a row, with what the row does between the loop before and this one, and the memories of what its parts and the whole of it
+    come to, by cells."""
 
     spread: Spread
     before: tuple[Instruction, ...]
+    totals: tuple[Value, ...]
+    wholes: tuple[Value, ...]
+
+
+@frozen(eq=False)
+class RowParts:
+    """The loops of rows that may be shared by blocks, a launch for each, with what a row does after them, and the memories that launches
+    share."""
+
+    loops: tuple[PartedLoop, ...]
     after: tuple[Instruction, ...]
     part: int
     """Elements of a part."""
@@ -45,39 +57,43 @@ class RowParts:
     """The row of each entry; -1 where there was no room for all entries of a row."""
     numbers: Value
     """Which of its row's parts an entry is."""
-    totals: tuple[Value, ...]
-    """What each part comes to, by cells."""
     taken: Value
     """How many parts of a row are done, at its first entry; behind all entries how many blocks are done, and how many entries are wanted.
     Zeros before and after."""
 
     @property
     def memories(self) -> dict[Value, Mem]:
-        return {value: value.type for value in (self.rows, self.numbers, *self.totals, self.taken) if isinstance(value.type, Mem)}
+        own = [value for loop in self.loops for value in (*loop.totals, *loop.wholes)]
+        return {value: value.type for value in (self.rows, self.numbers, *own, self.taken) if isinstance(value.type, Mem)}
 
 
 def row_parts(
     body: Sequence[Instruction], spreads: Mapping[For, Spread], extents: Sequence[Affine], facts: NestFacts, known: Facts, threads: int
 ) -> RowParts | None:
-    """None where rows do more than one loop, or all of them are few elements. `extents`: of what the loop walks along; `threads`: of the
-    block that finds long rows."""
+    """None where loops of rows don't go over the same, or all of them are few elements. `extents`: of what the loops walk along; `threads`:
+    of the block that finds long rows."""
     sizes = {parameter.name for parameter in facts.nest.function.parameters}
     extents = [extent for extent in extents if sizes.issuperset(extent.names)]
-    if len(spreads) != 1 or not extents:
+    if not spreads or len({(loop.low, loop.high) for loop in spreads}) != 1 or not extents:
         return None
-    ((loop, spread),) = spreads.items()
     extent = min(extents, key=known.about)
-    if loop not in body or not overlaps(spread) or known.about(extent) < FEWEST:
-        return None
-    place = body.index(loop)
-    before, after = tuple(body[:place]), tuple(body[place + 1 :])
-    if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in before):
+    if not all(loop in body and overlaps(spread) for loop, spread in spreads.items()) or known.about(extent) < FEWEST:
         return None
     part = EACH * threads
     room = extent.floordiv(part) * 2 + 1
-    totals = [Value("totals", Mem(dtype, (room,))) for fold in spread.folds for dtype in fold.dtypes]
+    loops, begin = list[PartedLoop](), 0
+    for place, op in enumerate(body):
+        if isinstance(op, For) and op in spreads:
+            cells = [dtype for fold in spreads[op].folds for dtype in fold.dtypes]
+            totals, wholes = (tuple(Value(name, Mem(dtype, (room,))) for dtype in cells) for name in ("totals", "wholes"))
+            last = len(loops) == len(spreads) - 1
+            loops.append(PartedLoop(spreads[op], tuple(body[begin:place]), totals, () if last else wholes))
+            begin = place + 1
+    between = [op for loop in loops for op in loop.before]
+    if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in between):
+        return None
     rows, numbers = (Value(name, Mem("i64", (room,))) for name in ("rows", "numbers"))
-    return RowParts(spread, before, after, part, room, rows, numbers, tuple(totals), Value("taken", Mem("u32", (room + 2,))))
+    return RowParts(tuple(loops), tuple(body[begin:]), part, room, rows, numbers, Value("taken", Mem("u32", (room + 2,))))
 
 
 class RowsInParts:
@@ -88,24 +104,25 @@ class RowsInParts:
         b = self.start.out.body
         memory = {value: self.start.workspaces[around.others[value]] for value in parts.memories}
         self.rows, self.numbers, self.taken = (memory[value] for value in (parts.rows, parts.numbers, parts.taken))
-        self.totals = [memory[value] for value in parts.totals]
+        self.memory = memory
         self.room = b.index(work.copy.form(parts.room))
         self.done, self.wanted = Affine.of(self.room.name), Affine.of(self.room.name) + 1
         self.box = b.emit(SharedAlloc(type=Mem("u32", (1,), space=Space.SHARED)), "box").result
 
     def ends(self, b: Builder) -> tuple[Value, Value, Value]:
         """Where the row begins and ends, and how many parts it has."""
-        low, high = (b.index(form) for form in self.work.ends(self.parts.spread.outer, b))
+        low, high = (b.index(form) for form in self.work.ends(self.parts.loops[0].spread.outer, b))
         return low, high, b.index(Affine.of(b.sub(high, low).name).ceildiv(self.parts.part))
 
     def changed(self, operation: str, place: Affine, value: Value, b: Builder) -> Value:
         """What an element of `taken` held before an atomic change."""
         return b.emit(Atomic(operation=operation, mem=self.taken, index=(place,), value=value)).result
 
-    def leave(self, row: Value, b: Builder) -> None:
-        """A row whose variables are known: its entries where it is so long, else all of it."""
+    def leave(self, row: Value, body: Sequence[Instruction], held: Sequence[int], b: Builder) -> None:
+        """A row whose variables are known: its entries where it is so long, else all of it. `held`: as for any row of a block."""
         work, parts = self.work, self.parts
-        work.all(parts.before, b)
+        before = parts.loops[0].before
+        work.all(before, b)
         low, high, count = self.ends(b)
         mine = b.slot(b.const(True, "i1"))
         with b.when(b.op("lt", b.const(2 * parts.part, "index"), b.sub(high, low))) as far:
@@ -126,70 +143,103 @@ class RowsInParts:
                 inner.store(self.rows, inner.cast(entry, "i64"), [at.variable.name])
                 inner.store(self.numbers, inner.cast(inner.sub(at.variable, first), "i64"), [at.variable.name])
         with b.when(b.get(mine)) as alone:
-            work.all((parts.spread.outer, *parts.after), alone)
+            work.all_of_row(body[len(before) :], held, self.start.threads, alone)
 
-    def launch(self, row: Callable[[Value, Builder], None], blocks: int) -> Launch:
-        """The launch behind: each block takes entries. `row` makes the variables of a row known."""
+    def launch(self, number: int, row: Callable[[Value, Builder], None], blocks: int) -> Launch:
+        """The launch behind for the loop of this number: each block takes entries. `row` makes the variables of a row known."""
         start, b = self.start, self.start.out.body
         zero = b.const(0, "index")
         there = b.op("min", b.cast(b.load(self.taken, [self.wanted]), "index"), self.room)
         with b.when(b.op("lt", zero, there)) as some:
             with some.loop("entry", start.number.name, there.name, blocks, unroll=1) as (inner, at):
-                number = inner.cast(inner.load(self.rows, [at.variable.name]), "index")
-                with inner.when(inner.op("le", zero, number)) as own:
-                    row(number, own)
-                    self.part(at.variable, own)
-            some.emit(SyncThreads())
-            with some.when(self.work.first) as last:
-                last.emit(Fence(scope="device"))
-                end = last.const(blocks - 1, "u32")
-                with last.when(last.op("eq", self.changed("inc", self.done, end, last), end)) as clearing:
-                    clearing.emit(Fence(scope="device"))
-                    clearing.store(self.taken, clearing.const(0, "u32"), [self.wanted])
+                its = inner.cast(inner.load(self.rows, [at.variable.name]), "index")
+                with inner.when(inner.op("le", zero, its)) as own:
+                    row(its, own)
+                    self.part(number, at.variable, own)
+            if number == len(self.parts.loops) - 1:
+                self.clear(blocks, some)
         return start.finish((Affine((), blocks),), 1)
 
-    def part(self, entry: Value, b: Builder) -> None:
-        """An entry; behind the last one of its row all that is left of it."""
-        work, parts = self.work, self.parts
-        work.all(parts.before, b)
+    def clear(self, blocks: int, b: Builder) -> None:
+        """The last block has no entries left for the next call."""
+        b.emit(SyncThreads())
+        with b.when(self.work.first) as last:
+            last.emit(Fence(scope="device"))
+            end = last.const(blocks - 1, "u32")
+            with last.when(last.op("eq", self.changed("inc", self.done, end, last), end)) as clearing:
+                clearing.emit(Fence(scope="device"))
+                clearing.store(self.taken, clearing.const(0, "u32"), [self.wanted])
+
+    def part(self, turn: int, entry: Value, b: Builder) -> None:
+        """An entry of the loop of this number; behind the last one of its row what all of them come to, and behind the last loop what is
+        left of the row."""
+        work, parts, loop = self.work, self.parts, self.parts.loops[turn]
+        work.all(parts.loops[0].before, b)
         low, high, count = self.ends(b)
         number = b.cast(b.load(self.numbers, [entry.name]), "index")
         first, begin = b.sub(entry, number), b.index(Affine.of(low.name) + Affine.of(number.name) * parts.part)
+        for earlier, later in pairwise(parts.loops[: turn + 1]):
+            wholes = (b.load(self.memory[value], [first.name]) for value in earlier.wholes)
+            for fold in earlier.spread.folds:
+                work.after(fold, earlier.spread, [next(wholes) for _ in fold.cells], b)
+            work.all(later.before, b)
         work.range = Affine.of(begin.name), Affine.of(b.op("min", high, b.index(Affine.of(begin.name) + parts.part)).name)
-        mine = [value for values in work.share(parts.spread, work.thread, self.start.threads, b) for value in values]
+        mine = [value for values in work.share(loop.spread, work.thread, self.start.threads, b) for value in values]
         work.range = None
-        totals = self.joined(mine, b)
+        last = turn == len(parts.loops) - 1
+        if not mine and not (last and parts.after):
+            return
+        totals = self.joined(loop.spread, mine, b)
         end = b.cast(b.sub(count, b.const(1, "index")), "u32")
         with b.when(work.first) as one:
-            for memory, total in zip(self.totals, totals, strict=True):
-                one.store(memory, total, [entry.name])
+            for memory, total in zip(loop.totals, totals, strict=True):
+                one.store(self.memory[memory], total, [entry.name])
             one.emit(Fence(scope="device"))
             one.store(self.box, self.changed("inc", Affine.of(first.name), end, one), [0])
         b.emit(SyncThreads())
-        with b.when(b.op("eq", b.load(self.box, [0]), end)) as last:
-            last.emit(Fence(scope="device"))
-            nothing = [value for fold in parts.spread.folds for value in identities(last, fold.monoid, fold.dtypes)]
-            with last.loop("part", work.thread.name, count.name, self.start.threads, nothing, unroll=1) as (inner, walked):
-                place = Affine.of(first.name) + Affine.of(walked.variable.name)
-                inner.yield_(*self.combined(walked.carried, [inner.load(memory, [place]) for memory in self.totals], inner))
-            outside = [work.before(cell, parts.spread, last) for fold in parts.spread.folds for cell in fold.cells]
-            whole = iter(self.combined(outside, self.joined(walked.results, last), last))
-            for fold in parts.spread.folds:
-                work.after(fold, parts.spread, [next(whole) for _ in fold.cells], last)
-            work.all(parts.after, last)
+        with b.when(b.op("eq", b.load(self.box, [0]), end)) as rest:
+            rest.emit(Fence(scope="device"))
+            self.whole(loop, first, count, rest)
+            with rest.when(work.first) as one:
+                cells = [cell for fold in loop.spread.folds for cell in fold.cells]
+                for cell, memory in zip(cells, loop.wholes, strict=False):
+                    one.store(self.memory[memory], work.values[_result(cell, loop.spread)], [first.name])
+            if last:
+                work.all(parts.after, rest)
         b.emit(SyncThreads())
 
-    def joined(self, values: Sequence[Value], b: Builder) -> list[Value]:
+    def whole(self, loop: PartedLoop, first: Value, count: Value, b: Builder) -> None:
+        """What all parts of a row come to, in their order, with what was there before."""
+        folds = loop.spread.folds
+        if not folds:
+            return
+        nothing = [value for fold in folds for value in identities(b, fold.monoid, fold.dtypes)]
+        with b.loop("part", self.work.thread.name, count.name, self.start.threads, nothing, unroll=1) as (inner, walked):
+            place = Affine.of(first.name) + Affine.of(walked.variable.name)
+            read = [inner.load(self.memory[value], [place]) for value in loop.totals]
+            inner.yield_(*_combined(folds, walked.carried, read, inner))
+        outside = [self.work.before(cell, loop.spread, b) for fold in folds for cell in fold.cells]
+        whole = iter(_combined(folds, outside, self.joined(loop.spread, walked.results, b), b))
+        for fold in folds:
+            self.work.after(fold, loop.spread, [next(whole) for _ in fold.cells], b)
+
+    def joined(self, spread: Spread, values: Sequence[Value], b: Builder) -> list[Value]:
         """What all threads' values make together, by cells."""
         threads, left, made = self.start.threads, iter(values), list[Value]()
-        for fold in self.parts.spread.folds:
+        for fold in spread.folds:
             through = slots(self.start.out.body, threads, fold.dtypes, self.work.lanes)
             own = [next(left) for _ in fold.cells]
             made += block_reduced(b, fold.monoid, own, self.work.thread, threads, through, self.work.lanes)
         return made
 
-    def combined(self, first: Sequence[Value], second: Sequence[Value], b: Builder) -> list[Value]:
-        made, one, other = list[Value](), iter(first), iter(second)
-        for fold in self.parts.spread.folds:
-            made += combined(b, fold.monoid, [next(one) for _ in fold.cells], [next(other) for _ in fold.cells])
-        return made
+
+def _combined(folds: Sequence[JoinedCells], first: Sequence[Value], second: Sequence[Value], b: Builder) -> list[Value]:
+    made, one, other = list[Value](), iter(first), iter(second)
+    for fold in folds:
+        made += combined(b, fold.monoid, [next(one) for _ in fold.cells], [next(other) for _ in fold.cells])
+    return made
+
+
+def _result(cell: Value, spread: Spread) -> Value:
+    """What a cell holds behind its loop."""
+    return spread.outer.results[spread.outer.body.parameters.index(cell) - 1]
