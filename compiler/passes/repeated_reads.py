@@ -1,5 +1,6 @@
-"""Elements of memory that a function doesn't write are read once where they are read again behind that, or in loops and branches there; and
-a check that has been made isn't made again. What all turns of a loop begin with is read and checked before it, if it has a turn.
+"""Elements of memory that a function doesn't write are read once where they are read again behind that, or in loops and branches there;
+what was stored just before isn't read, and a check that has been made isn't made again. What all turns of a loop begin with is read and
+checked before it, if it has a turn.
 
 check %ok  %a = load %x[%k]  %k2 = load %i[0]  check %ok2  store %x[%k2], ...      // %k came of %i[0], too
 =>  check %ok  %a = load %x[%k]  store %x[%k], ...
@@ -10,10 +11,11 @@ for j in 0..n { %k = load %i[0]  check %ok  store %out[j], ... }
 from collections.abc import Sequence
 from typing import TypeGuard
 
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.instruction import Effect, Instruction, Region, Value
-from compiler.hir.memory import Check, Load, mem_of
+from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.passes.rewrite import Rebuild
 from runtime.records import define, field
@@ -46,9 +48,22 @@ class _Once(Rebuild):
     first: frozenset[Instruction] = field(default=frozenset(), init=False)
     """What has been done before its loop."""
 
+    stored: dict[tuple[Value, tuple[Affine, ...]], Value] = field(factory=dict, init=False)
+    """What elements hold that were stored in this region, behind everything else that writes."""
+
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         if op in self.first:
             return [self.values[result] for result in op.results]
+        if isinstance(op, Load | Store):
+            element = op.mem, tuple(map(self.form, op.index))
+            if isinstance(op, Load) and op.where is None and element in self.stored:
+                return [self.stored[element]]
+            if isinstance(op, Store):
+                apart = mem_of(op.mem).noalias
+                self.stored = {each: value for each, value in self.stored.items() if apart and each[0] is not op.mem}
+                self.stored |= {} if op.where is not None else {element: self.values[op.value]}
+        elif not op.regions and op.effects not in (Effect.PURE, Effect.READ) and not isinstance(op, Check):
+            self.stored = {}
         if self.moved and isinstance(op, For) and not op.results and op.place != "thread":
             ahead = self.ahead(op)
             if any(isinstance(each, Check) for each in ahead):
@@ -94,7 +109,7 @@ class _Once(Rebuild):
         return []
 
     def nested(self, old: Region, into: Builder) -> Region:
-        before = self.held
+        before, self.stored = self.held, {}
         new = Rebuild.nested(self, old, into)
-        self.held = before
+        self.held, self.stored = before, {}
         return new

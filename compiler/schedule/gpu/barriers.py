@@ -47,6 +47,8 @@ class Barriers:
 
     facts: NestFacts
     spreads: Mapping[For, Spread]
+    fixed: frozenset[str] = frozenset()
+    """Names of values that data decide once for all that the threads do."""
     before: set[Instruction] = Factory(set)
     handing: set[Instruction] = Factory(set)
 
@@ -127,10 +129,10 @@ class Barriers:
         ones, twos = (self.axes(touch.spread) for touch in (first, second))
         if len(ones) != len(twos) or any(a.extent != b.extent for a, b in zip(ones[1:], twos[1:], strict=True)):
             return False
-        if not (first.access.exact and second.access.exact) or first.memory is not second.memory:
+        if not (first.access.data | second.access.data) <= self.fixed or first.memory is not second.memory:
             return False
         renamed = {a.axis: b.axis for a, b in zip(ones, twos, strict=True)}
-        known = {parameter.name for parameter in self.facts.nest.function.parameters}
+        known = {parameter.name for parameter in self.facts.nest.function.parameters} | self.fixed
         fixed: set[str] = set()
         for a, b in zip(first.access.index, second.access.index, strict=True):
             rest = set(b.names) - known

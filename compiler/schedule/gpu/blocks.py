@@ -261,7 +261,8 @@ class _Scheduling:
         if (shape := self.shapes.get(nest.outer)) is not None:
             self.words.append(shape.words(names, inner))
             staged, own = self.staged.get(nest.outer), tuple(self.own(nest))
-            rows = RaggedRows(nest, spreads, shape, self.parted[nest.outer], staged, own, self.facts, self.known, self.marks.get(nest.outer))
+            parts, late = self.parted[nest.outer], self.marks.get(nest.outer)
+            rows = RaggedRows(nest, spreads, shape, parts, staged, own, self.facts, self.known, late)
             return rows.launches(around, group, f"{number}")
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")

@@ -3,7 +3,7 @@ the mean length, so that a block does many rows; a lane has several elements und
 the block, which does them one after the other, or shares them out (`ragged_parts.py`). Which lane adds what depends on the row's length
 alone: every run gives the same bits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -102,9 +102,10 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     """How threads share the loops of each iteration of a leading nest, whose bounds data decide; None where a block has to do an
     iteration."""
     body = Region([], [*nest.between, *nest.inner.body.body])
-    barriers = Barriers(facts, spreads)
-    barriers.place(body)
-    if barriers.before or _reads_what_it_stores(body) or not all(_takes(op, spreads) for op in body.body):
+    barriers = row_barriers(body.body, spreads, facts)
+    if barriers.before or not all(_takes(op, spreads) for op in body.body):
+        return None
+    if _reads_what_it_stores(body) and not (any(map(stores, spreads)) and _may_wait(body, spreads)):
         return None
     mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
     found = any(map(looked_up, spreads))
@@ -126,6 +127,13 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns
     long = LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None
     return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
+
+
+def row_barriers(body: Sequence[Instruction], spreads: Mapping[For, Spread], facts: NestFacts) -> Barriers:
+    """Where the threads of a row meet; what its bounds are is decided once."""
+    barriers = Barriers(facts, spreads, frozenset(result.name for op in body for result in op.results))
+    barriers.place(Region([], list(body)))
+    return barriers
 
 
 def _storing_shape(body: Region, spreads: Mapping[For, Spread], mean: int, few: bool, resident: int, known: Facts) -> RowShape:

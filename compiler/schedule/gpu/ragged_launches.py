@@ -6,14 +6,13 @@ from math import prod
 from compiler.analysis.dependence import NestFacts
 from compiler.hir.build import Builder
 from compiler.hir.control import For
-from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import LaunchBounds
 from compiler.schedule.gpu.at_once import AtOnce
-from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import counts_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.pieces import align
-from compiler.schedule.gpu.ragged import LaneCooperation, RowShape
+from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_barriers
 from compiler.schedule.gpu.ragged_parts import BLOCKS, RowParts, RowsInParts
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.gpu.staged_rows import StagedCooperation, StagedRows
@@ -59,8 +58,7 @@ class _Launch:
         align(self.start, rows.known)
         self.start.take(group, self.start.out.body)
         self.counts = counts_of(rows.nest, self.start.copy, self.start.out.body)
-        self.barriers = Barriers(rows.facts, rows.spreads)
-        self.barriers.place(Region([], rows.body))
+        self.barriers = row_barriers(rows.body, rows.spreads, rows.facts)
         self.block = AtOnce(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns, rows.shape.pieces)
         self.parts = RowsInParts(rows.parts, self.block, around) if rows.parts is not None else None
 
