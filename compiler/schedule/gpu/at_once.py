@@ -43,6 +43,12 @@ def stores(loop: For) -> bool:
     return any(isinstance(op, Store) for op in loop.walk())
 
 
+def is_running(loop: For) -> bool:
+    """Whether it stores what its cells hold on the way."""
+    names = depending(loop.body.parameters[1:], loop.body.body)
+    return any(isinstance(op, Store) and not names.isdisjoint(read_names(op)) for op in loop.body.body)
+
+
 PASSED = Value("", INDEX)
 """Whether an iteration takes part, and its checks have passed, among its values; nowhere in code."""
 

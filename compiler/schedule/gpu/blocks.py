@@ -37,6 +37,7 @@ from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
 from compiler.schedule.gpu.ragged_launches import RaggedRows
 from compiler.schedule.gpu.ragged_parts import RowParts, row_parts
+from compiler.schedule.gpu.ragged_running import running_rows
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
@@ -219,7 +220,8 @@ class _Scheduling:
     def ragged(self, nest: Spread) -> RowParts | None:
         """Looks how threads share rows whose bounds data decide; the memories of rows that blocks share."""
         if nest.outer not in self.parted:
-            spreads, body, parts = spreads_in(nest.inner.body, self.facts), [*nest.between, *nest.inner.body.body], None
+            body, parts = [*nest.between, *nest.inner.body.body], None
+            spreads = {**spreads_in(nest.inner.body, self.facts), **running_rows(body, self.facts)}
             bounded = not spreads or extents_of(spreads, self.facts, nest.loops) is not None
             shape = None
             if not bounded and _fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
@@ -252,18 +254,19 @@ class _Scheduling:
         body = nest.inner.body
         spreads = spreads_in(body, self.facts)
         threadable = _fits_a_thread(self.memories_in(nest))
-        if not spreads and threadable:
+        if not spreads and threadable and nest.outer not in self.shapes:
             self.words.append(f"{names}: a thread an iteration")
             return [self.threads(around, group, f"{number}", nest)]
-        extents = extents_of(spreads, self.facts, nest.loops)
-        contiguous = is_contiguous(spreads, nest.loops, self.facts)
-        inner = _loops(spreads)
         if (shape := self.shapes.get(nest.outer)) is not None:
-            self.words.append(shape.words(names, inner))
+            spreads |= running_rows(body.body, self.facts)
+            self.words.append(shape.words(names, _loops(spreads)))
             staged, own = self.staged.get(nest.outer), tuple(self.own(nest))
             parts, late = self.parted[nest.outer], self.marks.get(nest.outer)
             rows = RaggedRows(nest, spreads, shape, parts, staged, own, self.facts, self.known, late)
             return rows.launches(around, group, f"{number}")
+        extents = extents_of(spreads, self.facts, nest.loops)
+        contiguous = is_contiguous(spreads, nest.loops, self.facts)
+        inner = _loops(spreads)
         if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return [self.blocks(around, group, f"{number}", nest, spreads, extents)]

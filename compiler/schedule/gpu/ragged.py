@@ -16,13 +16,14 @@ from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads, Vote
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space
-from compiler.schedule.gpu.at_once import AtOnce, Pieces, overlaps, pieces_of, stores
+from compiler.schedule.gpu.at_once import Pieces, is_running, overlaps, pieces_of, stores
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.need import depending, read_names
+from compiler.schedule.gpu.ragged_running import RowWork, before_lane, run_along
 from compiler.schedule.gpu.reduction import combined, over_lanes
-from compiler.schedule.gpu.spread import Spread, is_single
+from compiler.schedule.gpu.spread import JoinedCells, Spread, is_single
 from compiler.schedule.stages import Start
 from compiler.schedule.threads import BLOCK
 from runtime.records import Factory, frozen
@@ -246,14 +247,14 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
     return [loop for loop in nest.loops if loop.variable.name in reached]
 
 
-class LaneCooperation(AtOnce):
+class LaneCooperation(RowWork):
     """The work of rows as the code of one thread, which is one of the lanes of a row."""
 
     def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
         """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
         super().__init__(start, spreads, barriers, warp, shape.turns, shape.pieces if shape.wide else {})
         b = start.out.body
-        self.shape, self.long = shape, None
+        self.shape, self.long, self.rereads = shape, None, _reads_what_it_stores(Region([], list(spreads)))
         place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
         self.lane = b.op("rem", place, lanes, name="lane")
         row = b.op("div", place, lanes)
@@ -274,6 +275,9 @@ class LaneCooperation(AtOnce):
         """Each lane's iterations, then what a monoid joins joined over the lanes of the row, and with what was there before."""
         lanes = self.shape.lanes
         self.begins(spread.outer, b)
+        if is_running(spread.outer):
+            run_along(self, spread, self.lane, lanes, b)
+            return
         before = [[self.before(cell, spread, b) for cell in fold.cells] for fold in spread.folds]
         own = self.share(spread, self.lane, lanes, b)
         for fold, values, outside in zip(spread.folds, own, before, strict=True):
@@ -293,9 +297,20 @@ class LaneCooperation(AtOnce):
         return b.emit(Vote(operation="all", predicate=condition)).result
 
     def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
-        """Long rows end at once."""
+        """Long rows end at once, and those behind the last one where rows read what they store."""
         low, high = super().ends(loop, b)
-        return (low, high) if self.long is None else (low, Affine.of(b.select(self.long, b.index(low), b.index(high)).name))
+        if self.long is not None:
+            high = Affine.of(b.select(self.long, b.index(low), b.index(high)).name)
+        if self.rereads:
+            high = Affine.of(b.select(self.inside, b.index(high), b.index(low)).name)
+        return low, high
+
+    def most(self, count: Value, b: Builder) -> Value:
+        """Of all rows of a warp."""
+        return over_lanes(b, "max", [count], self.lanes)[0]
+
+    def before_own(self, fold: JoinedCells, values: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
+        return before_lane(fold, values, self.lane, self.shape.lanes, b)
 
     def late_one(self, op: Instruction, where: Value | None, b: Builder) -> None:
         """Rows behind the last one store nothing."""

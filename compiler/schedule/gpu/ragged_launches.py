@@ -8,12 +8,12 @@ from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import LaunchBounds
-from compiler.schedule.gpu.at_once import AtOnce
 from compiler.schedule.gpu.cooperate import counts_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import LaneCooperation, RowShape, row_barriers
 from compiler.schedule.gpu.ragged_parts import BLOCKS, RowParts, RowsInParts
+from compiler.schedule.gpu.ragged_running import RowWork
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.gpu.staged_rows import StagedCooperation, StagedRows
 from compiler.schedule.launches import Launch
@@ -59,7 +59,7 @@ class _Launch:
         self.start.take(group, self.start.out.body)
         self.counts = counts_of(rows.nest, self.start.copy, self.start.out.body)
         self.barriers = row_barriers(rows.body, rows.spreads, rows.facts)
-        self.block = AtOnce(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns, rows.shape.pieces)
+        self.block = RowWork(self.start, rows.spreads, self.barriers, rows.known.machine.lanes, rows.shape.turns, rows.shape.pieces)
         self.parts = RowsInParts(rows.parts, self.block, around) if rows.parts is not None else None
 
     def variables(self, row: Value, b: Builder) -> None:

@@ -13,7 +13,7 @@ from compiler.hir.gpu import Atomic, Fence, SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load
 from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.at_once import AtOnce, overlaps
+from compiler.schedule.gpu.at_once import AtOnce, is_running, overlaps
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.spread import JoinedCells, Spread
@@ -77,6 +77,8 @@ def row_parts(
     if not spreads or len({(loop.low, loop.high) for loop in spreads}) != 1 or not extents:
         return None
     extent = min(extents, key=known.about)
+    if any(map(is_running, spreads)):
+        return None
     if not all(loop in body and overlaps(spread) for loop, spread in spreads.items()) or known.about(extent) < FEWEST:
         return None
     part = EACH * threads

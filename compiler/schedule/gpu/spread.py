@@ -91,10 +91,10 @@ def _folds(op: For, facts: NestFacts) -> tuple[JoinedCells, ...] | None:
     folds = [JoinedCells(fold.monoid, (fold.cell,)) for fold in loop_facts.folds if isinstance(fold.cell.type, Slot)]
     if any(fold.monoid in ("argmin", "argmax") for fold in folds):
         return None
-    return (*folds, *_carried_folds(op))
+    return (*folds, *carried_folds(op))
 
 
-def _carried_folds(op: For) -> list[JoinedCells]:
+def carried_folds(op: For) -> list[JoinedCells]:
     """The carried values, in the groups that change together."""
     folds: list[JoinedCells] = []
     if not op.carried:
