@@ -109,6 +109,8 @@ class AtOnce(Cooperation):
         """Where loops begin and end, where that is not what they say."""
         self.held: int | None = None
         """Iterations of each loop that a thread has, at most, where all that it reads stays in registers."""
+        self.silent = False
+        """Whether nothing is stored."""
 
     def all_of_row(self, body: Sequence[Instruction], held: Sequence[int], number: int, b: Builder) -> None:
         """All that a row takes. `held`: numbers of elements of which a thread keeps what it reads, the least first, where the loops go over
@@ -268,6 +270,8 @@ class AtOnce(Cooperation):
 
     def late_one(self, op: Instruction, where: Value | None, b: Builder) -> None:
         """What is computed of the cells, or a store where the iteration takes part."""
+        if isinstance(op, Store) and self.silent:
+            return
         if isinstance(op, Store) and where is not None:
             there = where if op.where is None else b.both(where, self.values[op.where])
             b.store(self.values[op.mem], self.values[op.value], [self.copy.form(form) for form in op.index], there)

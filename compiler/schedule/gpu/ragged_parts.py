@@ -13,8 +13,9 @@ from compiler.hir.gpu import Atomic, Fence, SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load
 from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.at_once import AtOnce, is_running, overlaps
+from compiler.schedule.gpu.at_once import is_running, overlaps
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.ragged_running import RowWork, run_along
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.spread import JoinedCells, Spread
 from compiler.schedule.launches import Launch
@@ -34,12 +35,13 @@ BLOCKS = 2
 @frozen(eq=False)
 class PartedLoop:
     """A loop of a row, with what the row does between the loop before and this one, and the memories of what its parts and the whole of it
-    come to, by cells."""
+    come to, by cells. A loop with running values is there twice: first its parts are summed, then it `runs`."""
 
     spread: Spread
     before: tuple[Instruction, ...]
     totals: tuple[Value, ...]
     wholes: tuple[Value, ...]
+    runs: bool = False
 
 
 @frozen(eq=False)
@@ -63,7 +65,7 @@ class RowParts:
 
     @property
     def memories(self) -> dict[Value, Mem]:
-        own = [value for loop in self.loops for value in (*loop.totals, *loop.wholes)]
+        own = [value for loop in self.loops if not loop.runs for value in (*loop.totals, *loop.wholes)]
         return {value: value.type for value in (self.rows, self.numbers, *own, self.taken) if isinstance(value.type, Mem)}
 
 
@@ -77,8 +79,6 @@ def row_parts(
     if not spreads or len({(loop.low, loop.high) for loop in spreads}) != 1 or not extents:
         return None
     extent = min(extents, key=known.about)
-    if any(map(is_running, spreads)):
-        return None
     if not all(loop in body and overlaps(spread) for loop, spread in spreads.items()) or known.about(extent) < FEWEST:
         return None
     part = EACH * threads
@@ -88,8 +88,9 @@ def row_parts(
         if isinstance(op, For) and op in spreads:
             cells = [dtype for fold in spreads[op].folds for dtype in fold.dtypes]
             totals, wholes = (tuple(Value(name, Mem(dtype, (room,))) for dtype in cells) for name in ("totals", "wholes"))
-            last = len(loops) == len(spreads) - 1
-            loops.append(PartedLoop(spreads[op], tuple(body[begin:place]), totals, () if last else wholes))
+            loops.append(PartedLoop(spreads[op], tuple(body[begin:place]), totals, wholes))
+            if is_running(op):
+                loops.append(PartedLoop(spreads[op], (), totals, wholes, runs=True))
             begin = place + 1
     between = [op for loop in loops for op in loop.before]
     if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in between):
@@ -101,7 +102,7 @@ def row_parts(
 class RowsInParts:
     """What launches do about such rows. `memories`: those of the launch."""
 
-    def __init__(self, parts: RowParts, work: AtOnce, around: Around) -> None:
+    def __init__(self, parts: RowParts, work: RowWork, around: Around) -> None:
         self.parts, self.work, self.start = parts, work, work.start
         b = self.start.out.body
         memory = {value: self.start.workspaces[around.others[value]] for value in parts.memories}
@@ -181,49 +182,70 @@ class RowsInParts:
         number = b.cast(b.load(self.numbers, [entry.name]), "index")
         first, begin = b.sub(entry, number), b.index(Affine.of(low.name) + Affine.of(number.name) * parts.part)
         for earlier, later in pairwise(parts.loops[: turn + 1]):
-            wholes = (b.load(self.memory[value], [first.name]) for value in earlier.wholes)
-            for fold in earlier.spread.folds:
-                work.after(fold, earlier.spread, [next(wholes) for _ in fold.cells], b)
+            self.known(earlier, [b.load(self.memory[value], [first.name]) for value in earlier.wholes], b)
             work.all(later.before, b)
         work.range = Affine.of(begin.name), Affine.of(b.op("min", high, b.index(Affine.of(begin.name) + parts.part)).name)
-        mine = [value for values in work.share(loop.spread, work.thread, self.start.threads, b) for value in values]
+        mine = self.run(loop, first, number, b) if loop.runs else self.summed(loop, b)
         work.range = None
         last = turn == len(parts.loops) - 1
         if not mine and not (last and parts.after):
             return
-        totals = self.joined(loop.spread, mine, b)
+        totals = self.joined(loop.spread, mine, b) if mine else []
         end = b.cast(b.sub(count, b.const(1, "index")), "u32")
         with b.when(work.first) as one:
-            for memory, total in zip(loop.totals, totals, strict=True):
+            for memory, total in zip(loop.totals if mine else (), totals, strict=True):
                 one.store(self.memory[memory], total, [entry.name])
             one.emit(Fence(scope="device"))
             one.store(self.box, self.changed("inc", Affine.of(first.name), end, one), [0])
         b.emit(SyncThreads())
         with b.when(b.op("eq", b.load(self.box, [0]), end)) as rest:
             rest.emit(Fence(scope="device"))
-            self.whole(loop, first, count, rest)
+            if loop.runs:
+                self.known(loop, [rest.load(self.memory[value], [first.name]) for value in loop.wholes], rest)
+            else:
+                self.known(loop, self.until(loop, first, count, rest), rest)
             with rest.when(work.first) as one:
                 cells = [cell for fold in loop.spread.folds for cell in fold.cells]
-                for cell, memory in zip(cells, loop.wholes, strict=False):
+                for cell, memory in () if loop.runs else zip(cells, loop.wholes, strict=True):
                     one.store(self.memory[memory], work.values[_result(cell, loop.spread)], [first.name])
             if last:
                 work.all(parts.after, rest)
         b.emit(SyncThreads())
 
-    def whole(self, loop: PartedLoop, first: Value, count: Value, b: Builder) -> None:
-        """What all parts of a row come to, in their order, with what was there before."""
+    def summed(self, loop: PartedLoop, b: Builder) -> list[Value]:
+        """What the thread's elements come to, by cells; of a loop with running values nothing is stored yet."""
+        self.work.silent = is_running(loop.spread.outer)
+        mine = [value for values in self.work.share(loop.spread, self.work.thread, self.start.threads, b) for value in values]
+        self.work.silent = False
+        return mine
+
+    def run(self, loop: PartedLoop, first: Value, number: Value, b: Builder) -> list[Value]:
+        """Running values from what the parts before come to."""
+        outer = loop.spread.outer
+        started = [self.work.values[value] for value in outer.carried]
+        self.work.values.update(zip(outer.carried, self.until(loop, first, number, b), strict=True))
+        run_along(self.work, loop.spread, self.work.thread, self.start.threads, b)
+        self.work.values.update(zip(outer.carried, started, strict=True))
+        return []
+
+    def known(self, loop: PartedLoop, values: Sequence[Value], b: Builder) -> None:
+        """What the cells hold behind a loop."""
+        left = iter(values)
+        for fold in loop.spread.folds:
+            self.work.after(fold, loop.spread, [next(left) for _ in fold.cells], b)
+
+    def until(self, loop: PartedLoop, first: Value, count: Value, b: Builder) -> list[Value]:
+        """What the first parts of a row come to, in their order, with what was there before."""
         folds = loop.spread.folds
         if not folds:
-            return
+            return []
         nothing = [value for fold in folds for value in identities(b, fold.monoid, fold.dtypes)]
         with b.loop("part", self.work.thread.name, count.name, self.start.threads, nothing, unroll=1) as (inner, walked):
             place = Affine.of(first.name) + Affine.of(walked.variable.name)
             read = [inner.load(self.memory[value], [place]) for value in loop.totals]
             inner.yield_(*_combined(folds, walked.carried, read, inner))
         outside = [self.work.before(cell, loop.spread, b) for fold in folds for cell in fold.cells]
-        whole = iter(_combined(folds, outside, self.joined(loop.spread, walked.results, b), b))
-        for fold in folds:
-            self.work.after(fold, loop.spread, [next(whole) for _ in fold.cells], b)
+        return _combined(folds, outside, self.joined(loop.spread, walked.results, b), b)
 
     def joined(self, spread: Spread, values: Sequence[Value], b: Builder) -> list[Value]:
         """What all threads' values make together, by cells."""

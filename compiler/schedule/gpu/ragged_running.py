@@ -1,5 +1,5 @@
-"""Running values along rows of a ragged axis: `for k in ptr[r]..ptr[r + 1]: s += x[k]; out[k] = s`. The threads of a row take neighbouring elements
-in turns; what the elements before a thread's own come to goes from lane to lane, and from turn to turn."""
+"""Running values along rows of a ragged axis: `for k in ptr[r]..ptr[r + 1]: s += x[k]; out[k] = s`. The threads of a row take neighbouring
+elements in turns; what the elements before a thread's own come to goes from lane to lane, and from turn to turn."""
 
 from collections.abc import Sequence
 
