@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.schedule.gpu import ragged_parts
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")
@@ -194,3 +195,68 @@ def test_what_follows_a_long_row_is_not_done_without_it(device: str) -> None:
     lengths = LENGTHS["a giant among short ones"]
     got = zynml.compile(text, device=device).f(np.ones(lengths.sum(), np.int32), starts(lengths))
     np.testing.assert_array_equal(got, np.repeat(1000 // lengths, lengths))
+
+
+RUNNING = """
+def f(x: tensor[N], ptr: tensor[P, i32]) {
+    return compute(x, ptr) -> (before: tensor[N], most: tensor[N], total: tensor[P - 1]) {
+        for r in 0..P - 1:
+            var sum = 1.0
+            var high = -inf
+            for k in ptr[r]..ptr[r + 1]:
+                before[k] = sum
+                sum += x[k]
+                high = max(high, x[k])
+                most[k] = high
+            total[r] = sum
+    }
+}
+"""
+READ_AGAIN = """
+def f(x: tensor[N], ptr: tensor[P, i32]): tensor {
+    compute(x, ptr) -> tensor[N] {
+        for r in 0..P - 1:
+            var total = 0.0
+            for k in ptr[r]..ptr[r + 1]:
+                out[k] = exp(x[k])
+                total += out[k]
+            for k in ptr[r]..ptr[r + 1]: out[k] = out[k] / total
+    }
+}
+"""
+
+
+def few_elements_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of some dozens of elements are shared by blocks."""
+    monkeypatch.setattr(ragged_parts, "EACH", 2)
+    monkeypatch.setattr(ragged_parts, "FEWEST", 0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["empty rows", "any length", "a block a row", "a giant among short ones"])
+def test_running_values_along_rows(kind: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_elements_are_many(monkeypatch)
+    ptr = starts(LENGTHS[kind])
+    x = floats(ptr[-1])
+    before, most, total = zynml.compile(RUNNING, device=device).f(x, ptr)
+    np.testing.assert_allclose(before, by_rows(x, ptr, lambda row: 1 + np.cumsum(row) - row), rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(most, by_rows(x, ptr, np.maximum.accumulate))
+    np.testing.assert_allclose(total, [1 + x[a:b].astype(np.float64).sum() for a, b in pairwise(ptr)], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("program", [SOFTMAX.replace("TYPE", "f32"), READ_AGAIN])
+def test_blocks_share_giant_rows_loop_by_loop(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_elements_are_many(monkeypatch)
+    run = zynml.compile(program, device="emulator:sm_90a").f
+    for lengths in (LENGTHS["a giant among short ones"], np.where(np.arange(70) % 30 == 5, 700, 2)):
+        ptr = starts(lengths)
+        x = floats(ptr[-1])
+        np.testing.assert_allclose(run(x, ptr), by_rows(x, ptr, softmax), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["empty rows", "any length", "a block a row"])
+def test_rows_that_are_read_again(kind: str, device: str) -> None:
+    ptr = starts(LENGTHS[kind])
+    x = floats(ptr[-1])
+    np.testing.assert_allclose(zynml.compile(READ_AGAIN, device=device).f(x, ptr), by_rows(x, ptr, softmax), rtol=1e-5, atol=1e-7)
