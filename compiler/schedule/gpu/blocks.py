@@ -18,12 +18,13 @@ from compiler.hir.instruction import Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Slot, bytes_of
+from compiler.hir.types import Mem, Slot
 from compiler.machines.gpu import Feature
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.disjoint_rows import marked_in, with_disjoint_rows
 from compiler.schedule.gpu.barriers import Barriers
+from compiler.schedule.gpu.block_sizes import are_long, fits_a_thread, in_words, threads_for_loops
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.disjoint_launches import DisjointLaunches, mark_memory, where_not_late
 from compiler.schedule.gpu.facts import NOTHING, Facts
@@ -59,8 +60,6 @@ ALONE = 1024
 """Threads of a block that does everything there is to do."""
 PARTS = 256
 """Partial results of a reduction, at most: blocks enough for a large GPU, and one turn of the block that joins them."""
-THREAD_BYTES = 16 * 1024
-"""Scratch memory that a thread may have: with more, its block has it."""
 EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
@@ -161,7 +160,7 @@ class _Scheduling:
     def on_grid(self, op: For) -> Spread | None:
         """The loops at the top that blocks or threads of a grid share; None where there are none."""
         sums = scattered_sums(op, self.facts)
-        if sums is not None and _fits_a_thread(self.memories_in(sums.nest)):
+        if sums is not None and fits_a_thread(self.memories_in(sums.nest)):
             self.scattered[op] = sums
             return sums.nest
         if not self.is_reduction(op):
@@ -181,10 +180,8 @@ class _Scheduling:
                 targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
                 return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}
             if not self.is_reduction(op):
-                parts, marks = self.ragged(alone[op]), {}
-                if marked_in(op) is not None:
-                    marks = {(mark := self.marks.setdefault(op, mark_memory())): mem_of(mark)}
-                return {**(parts.memories if parts is not None else {}), **marks}
+                parts, marks = self.ragged(alone[op]), [self.marks.setdefault(op, mark_memory())] if marked_in(op) is not None else []
+                return {**(parts.memories if parts is not None else {}), **{mark: mem_of(mark) for mark in marks}}
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
         def in_place(sort: Sort) -> bool:
@@ -224,7 +221,7 @@ class _Scheduling:
             spreads = {**spreads_in(nest.inner.body, self.facts), **running_rows(body, self.facts)}
             bounded = not spreads or extents_of(spreads, self.facts, nest.loops) is not None
             shape = None
-            if not bounded and _fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
+            if not bounded and fits_a_thread(self.memories_in(nest)) and self.block(BLOCK) == (BLOCK, 1, 1):
                 shape = row_shape(nest, spreads, self.facts, self.known)
             if shape is not None and (staged := staged_rows(nest, spreads, shape, self.known)) is not None:
                 shape, self.staged[nest.outer] = staged
@@ -241,11 +238,10 @@ class _Scheduling:
         stages, loop = self.independent(around, group, number, nest), marked_in(nest.outer)
         if loop is None:
             return stages
-        disjoint = DisjointLaunches(loop, self.marks[nest.outer], around, group, self.facts, self.known.machine.lanes)
         self.words.append(f"where a row of {loop.written} ends behind the beginning of the next one, which is looked at before: one block")
+        disjoint = DisjointLaunches(loop, self.marks[nest.outer], around, group, self.facts, self.known.machine.lanes)
         behind, shape = disjoint.in_order(f"{number}_in_order"), self.shapes.get(nest.outer)
-        if shape is None or shape.by_block:
-            stages = [where_not_late(stage, disjoint) for stage in stages]
+        stages = [where_not_late(stage, disjoint) for stage in stages] if shape is None or shape.by_block else stages
         return [disjoint.looking(f"{number}_looking"), *stages, behind]
 
     def independent(self, around: Around, group: Group, number: int, nest: Spread) -> Sequence[Launch | Either]:
@@ -253,21 +249,21 @@ class _Scheduling:
         names = ", ".join(loop.variable.name for loop in nest.loops)
         body = nest.inner.body
         spreads = spreads_in(body, self.facts)
-        threadable = _fits_a_thread(self.memories_in(nest))
+        threadable = fits_a_thread(self.memories_in(nest))
         if not spreads and threadable and nest.outer not in self.shapes:
             self.words.append(f"{names}: a thread an iteration")
             return [self.threads(around, group, f"{number}", nest)]
         if (shape := self.shapes.get(nest.outer)) is not None:
             spreads |= running_rows(body.body, self.facts)
-            self.words.append(shape.words(names, _loops(spreads)))
+            self.words.append(shape.words(names, in_words(spreads)))
             staged, own = self.staged.get(nest.outer), tuple(self.own(nest))
             parts, late = self.parted[nest.outer], self.marks.get(nest.outer)
             rows = RaggedRows(nest, spreads, shape, parts, staged, own, self.facts, self.known, late)
             return rows.launches(around, group, f"{number}")
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
-        inner = _loops(spreads)
-        if not threadable or extents is None or (contiguous and _are_long(extents)):
+        inner = in_words(spreads)
+        if not threadable or extents is None or (contiguous and are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return [self.blocks(around, group, f"{number}", nest, spreads, extents)]
         if all(e.value is not None and e.value < LONG for e in extents):
@@ -291,7 +287,7 @@ class _Scheduling:
     def blocks(
         self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
-        start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
+        start = Start(around, name, self.block(threads_for_loops(extents, self.known.machine.lanes)))
         align(start, self.known)
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
@@ -363,17 +359,17 @@ class _Scheduling:
         parts = self.parts_of_blocks(around, group, f"{number}_parts", nest, spreads, extents)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         choice = ""
-        if _fits_a_thread(self.memories_in(nest)) and extents is not None and not (contiguous and _are_long(extents)):
+        if fits_a_thread(self.memories_in(nest)) and extents is not None and not (contiguous and are_long(extents)):
             choice = f", or threads where that is shorter than {LONG}"
             parts = Either(parts, self.parts(around, group, f"{number}_parts_threads", nest, 0), tuple(extents), contiguous)
-        self.words.append(f"{names}: shared by blocks whose threads share {_loops(spreads)}{choice}; {join}")
+        self.words.append(f"{names}: shared by blocks whose threads share {in_words(spreads)}{choice}; {join}")
         return [parts, self.joined(around, group, f"{number}_joined", nest, 0)]
 
     def parts_of_blocks(
         self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
         """Each block takes iterations as a whole."""
-        start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
+        start = Start(around, name, self.block(threads_for_loops(extents, self.known.machine.lanes)))
         b = start.out.body
         blocks = self.shares(start, nest, 0, b)
         start.take(Group([nest.outer], again=group.again), b)
@@ -451,7 +447,7 @@ class _Scheduling:
             raise NotPlaceable("a reduction into memory, of which each chunk gets a copy")
         if not spreads:
             return self.one_thread(around, group, f"{number}")
-        self.words.append(f"what is left: one block, its threads share {_loops(spreads)}")
+        self.words.append(f"what is left: one block, its threads share {in_words(spreads)}")
         start = Start(around, f"{number}", self.block(ALONE))
         b = start.out.body
         start.take(group, b)
@@ -501,28 +497,3 @@ def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) ->
     """What each iteration of a group's loop has for itself."""
     loops = alone[group.loop].loops if group.loop is not None and group.loop in alone else ()
     return {value for loop in loops for value in privately(facts.loops[loop])}
-
-
-def _fits_a_thread(memories: Sequence[Value]) -> bool:
-    """Whether each thread can have memories like these of its own."""
-    types = [mem_of(mem) for mem in memories]
-    extents = [dim.value for type in types for dim in type.dims]
-    return None not in extents and sum(bytes_of(t.dtype) * prod(dim.value or 0 for dim in t.dims) for t in types) <= THREAD_BYTES
-
-
-def _are_long(extents: Sequence[Affine]) -> bool:
-    """Whether extents are surely worth a block's threads."""
-    return all((extent.value or 0) >= LONG for extent in extents)
-
-
-def _threads_for(extents: Sequence[Affine] | None, lanes: int) -> int:
-    """Threads for loops of these extents: no more warps of so many lanes than the longest fills."""
-    known = [extent.value for extent in extents] if extents is not None else [None]
-    longest = max((value for value in known if value is not None), default=BLOCK)
-    return BLOCK if None in known else min(BLOCK, max(lanes, -(-longest // lanes) * lanes))
-
-
-def _loops(spreads: Mapping[For, Spread]) -> str:
-    """The spread loops in words, each name once."""
-    names = (", ".join(loop.written for loop in spread.loops) for spread in spreads.values())
-    return f"the loop over {'; '.join(dict.fromkeys(names))}"

@@ -49,9 +49,8 @@ FEW = 512
 LONG = 8
 """Means, or turns of a row's lanes, from which on a row is left to the block."""
 
-RESIDENT, LOOKING_UP, HOLDING = 1536, 1280, 1024
-"""Threads of a multiprocessor for which there are registers; the second where data say which elements are read, the third where threads
-keep what they read."""
+RESIDENT, LOOKING_UP = 1536, 1280
+"""Threads of a multiprocessor for which there are registers; the second where data say which elements are read."""
 
 ACROSS = 8
 """Neighbours along a leading loop that read enough side by side: 32 bytes of f32."""
@@ -141,15 +140,14 @@ def _storing_shape(body: Region, spreads: Mapping[For, Spread], mean: int, few: 
     """The shape of rows that store elements: a thread has few of them, as neighbours store side by side. Where several loops go over the
     same, what is read stays in registers."""
     again = len(spreads) > 1 and len({(loop.low, loop.high) for loop in spreads}) == 1 and all(map(overlaps, spreads.values()))
-    turns = 2 * TURNS if again else TURNS
-    lanes = min(known.machine.lanes, power_of_two(-(-mean // turns)))
+    lanes = min(known.machine.lanes, power_of_two(-(-mean // TURNS)))
     threads = LANES_BLOCK
     if mean > (4 if few else MOST_HELD) * lanes:
         lanes = threads = BLOCK if few or mean > TURNS * BLOCK // 2 else BLOCK // 2
-    least = min(MOST_HELD, max(turns, power_of_two(-(-mean // lanes))))
+    least = min(MOST_HELD, max(TURNS, power_of_two(-(-mean // lanes))))
     held = tuple(each for each in (least, 2 * least) if each <= MOST_HELD) if again else ()
-    long = LONG * max(mean, lanes * turns) if threads != lanes and _may_wait(body, spreads) else None
-    return RowShape(lanes, turns, HOLDING if held else resident, threads, long, mean=mean, held=held)
+    long = LONG * max(mean, lanes * TURNS) if threads != lanes and _may_wait(body, spreads) else None
+    return RowShape(lanes, TURNS, resident, threads, long, mean=mean, held=held)
 
 
 def _reads_what_it_stores(body: Region) -> bool:

@@ -13,7 +13,7 @@ from compiler.hir.gpu import Atomic, Fence, SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load
 from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.at_once import is_running, overlaps
+from compiler.schedule.gpu.at_once import is_running, overlaps, stores
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.ragged_running import RowWork, run_along
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
@@ -72,11 +72,13 @@ class RowParts:
 def row_parts(
     body: Sequence[Instruction], spreads: Mapping[For, Spread], extents: Sequence[Affine], facts: NestFacts, known: Facts, threads: int
 ) -> RowParts | None:
-    """None where loops of rows don't go over the same, or all of them are few elements. `extents`: of what the loops walk along; `threads`:
-    of the block that finds long rows."""
+    """None where loops of rows don't go over the same, or are several that store nothing, or all of them are few elements. `extents`: of
+    what the loops walk along; `threads`: of the block that finds long rows."""
     sizes = {parameter.name for parameter in facts.nest.function.parameters}
     extents = [extent for extent in extents if sizes.issuperset(extent.names)]
     if not spreads or len({(loop.low, loop.high) for loop in spreads}) != 1 or not extents:
+        return None
+    if len(spreads) > 1 and not any(map(stores, spreads)):
         return None
     extent = min(extents, key=known.about)
     if not all(loop in body and overlaps(spread) for loop, spread in spreads.items()) or known.about(extent) < FEWEST:
@@ -88,7 +90,8 @@ def row_parts(
         if isinstance(op, For) and op in spreads:
             cells = [dtype for fold in spreads[op].folds for dtype in fold.dtypes]
             totals, wholes = (tuple(Value(name, Mem(dtype, (room,))) for dtype in cells) for name in ("totals", "wholes"))
-            loops.append(PartedLoop(spreads[op], tuple(body[begin:place]), totals, wholes))
+            last = len(spreads) == 1 and not is_running(op)
+            loops.append(PartedLoop(spreads[op], tuple(body[begin:place]), totals, () if last else wholes))
             if is_running(op):
                 loops.append(PartedLoop(spreads[op], (), totals, wholes, runs=True))
             begin = place + 1
@@ -206,7 +209,7 @@ class RowsInParts:
                 self.known(loop, self.until(loop, first, count, rest), rest)
             with rest.when(work.first) as one:
                 cells = [cell for fold in loop.spread.folds for cell in fold.cells]
-                for cell, memory in () if loop.runs else zip(cells, loop.wholes, strict=True):
+                for cell, memory in () if loop.runs else zip(cells, loop.wholes, strict=False):
                     one.store(self.memory[memory], work.values[_result(cell, loop.spread)], [first.name])
             if last:
                 work.all(parts.after, rest)
