@@ -198,8 +198,9 @@ class AtOnce(Cooperation):
             if width > 1:
                 single, there = self.around(low, end, width, own_, stride, rest)
                 parts, inside = [*parts, *single], [*inside, *there]
-            values = list(walked.results)
-            for own, holds in zip(self.computed(loop, parts, failed, rest), inside, strict=True):
+            values, rereads = list(walked.results), any(isinstance(op, Load) and not mem_of(op.mem).readonly for op in loop.body.body)
+            # what others write just now isn't read, not even to be dropped
+            for own, holds in zip(self.computed(loop, parts, failed, rest, inside if rereads else ()), inside, strict=True):
                 values = self.with_all(loop, own, values, holds, rest)
             rest.yield_(*values)
             few.yield_(*(self.one_by_one(loop, low, end, number, stride, walked.results, failed, few) if width > 1 else walked.results))
