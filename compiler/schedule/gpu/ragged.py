@@ -111,7 +111,8 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     found = any(map(looked_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
-        return RowShape(1, turns, resident, across=True)
+        # a thread that does nothing but run along its line reads further ahead
+        return None if all(map(is_running, spreads)) else RowShape(1, turns, resident, across=True)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
     at_once = TURNS // 2 * width if found else TURNS * width
