@@ -7,14 +7,6 @@ from compiler.hir.core import Contract, Reduce
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online, online
 
-LOWEST = {
-    "f16": -(2.0 - 2.0**-10) * 2.0**15,
-    "bf16": -(2.0 - 2.0**-7) * 2.0**127,
-    "f32": -(2.0 - 2.0**-23) * 2.0**127,
-    "f64": -(2.0 - 2.0**-52) * 2.0**1023,
-}
-"""The lowest finite numbers."""
-
 
 def rescaling_of(field: HirFunction) -> Online | None:
     """The rule, where it holds for all sums that read a maximum."""

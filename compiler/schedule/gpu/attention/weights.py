@@ -16,7 +16,6 @@ from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.schedule.gpu.attention.exponents import LOG2_E, Exponent, Slope, multiplied, sign_of
 from compiler.schedule.gpu.attention.field import AttentionField
-from compiler.schedule.gpu.attention.rescaling import LOWEST
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk
 from compiler.schedule.gpu.attention.walking_block import NONE, WalkingBlock
 from compiler.schedule.gpu.block_tiles import BlockTiles
@@ -26,6 +25,8 @@ from compiler.schedule.region import Target, TileRegion
 
 LARGE = 2.0**22
 """Distances times their slope up to which exponents of a tile that is not the first may be off by as little as floats of their size are."""
+LOWEST = -(2.0 - 2.0**-23) * 2.0**127
+"""The lowest finite f32."""
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
@@ -176,7 +177,7 @@ class AttendingBlock(WalkingBlock):
         """What exponents are less by: 0 while nothing is seen, or at least what the program's maximum starts from."""
         start = self.attention.rule.start
         if start != -inf:
-            least = max(self.attention.exponent.constant * start, LOWEST["f32"])
+            least = max(self.attention.exponent.constant * start, LOWEST)
             return b.op("max", b.mul(maximum, self.factor), b.const(least, "f32"))
         nothing = b.op("eq", maximum, b.const(float("-inf"), "f32"))
         return b.select(nothing, b.const(0.0, "f32"), b.mul(maximum, self.factor))
