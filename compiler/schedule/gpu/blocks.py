@@ -311,7 +311,8 @@ class _Scheduling:
         work = self.cooperation(start, Region(), {})
         if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
             (march,) = marches.values()
-            if (lines := along_lines(nest, march, start.threads)) is not None:
+            if (lines := along_lines(nest, march, start.threads, self.known)) is not None:
+                align(start, self.known)
                 start.take(group, b)
                 march_along_lines(lines, nest, work, start, b)
                 self.words.append("what they read and store lies along their steps: blocks copy squares of it through shared memory")

@@ -1,9 +1,9 @@
 """Loops that one thread runs in the written order, with what they read on its way before it is used: several steps are read at once, and
 the next ones while these are computed. The operations and their order stay as they are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from compiler.hir.affine import Affine, AffineLike
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
 from compiler.hir.instruction import Effect, Instruction, Value
@@ -48,7 +48,9 @@ def march_of(op: Instruction, few: bool) -> March | None:
     steps = MOST_STEPS
     while steps * words > WORDS << few and steps > 1:
         steps //= 2
-    length = (op.high - op.low).value
+    extent = op.high - op.low
+    steps = next((each for each in range(steps, steps // 2, -1) if extent.divisor % each == 0), steps)  # none is left then
+    length = extent.value
     if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
         return None
     wanted, early = set[Instruction](loads), set[Instruction]()
@@ -125,10 +127,10 @@ def one_step(
     carried: Sequence[Value],
     read: Sequence[Value],
     b: Builder,
-    tiles: Mapping[Load | Store, Value] | None = None,
-    own: Sequence[AffineLike] = (),
+    put: Callable[[Store, Value], None] | None = None,
 ) -> list[Value]:
-    """A step with what was read for it; what it carries on. `tiles`: where it stores at the place `own`, else where the loop says."""
+    """A step with what was read for it; what it carries on. `put`: what becomes of what it stores, where that isn't stored as the loop
+    says."""
     copy.values[march.loop.variable] = place
     copy.values.update(zip(march.loop.body.parameters[1:], carried, strict=True))
     loads = dict(zip(march.loads, read, strict=True))
@@ -136,8 +138,8 @@ def one_step(
     for op in body:
         if isinstance(op, Load) and op in loads:
             copy.values[op.result] = loads[op]
-        elif tiles is not None and isinstance(op, Store):
-            b.store(tiles[op], copy.value(op.value), own)
+        elif put is not None and isinstance(op, Store):
+            put(op, copy.value(op.value))
         else:
             copy.one(op, b)
     return [copy.value(value) for value in last.operand_values]

@@ -8,14 +8,16 @@ from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import Yield
+from compiler.hir.core import Stack
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, whole_steps
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
@@ -31,14 +33,17 @@ SECTOR = 32
 MOST_LINES = 128
 """Of a block."""
 
-PART_BYTES, RING_BYTES = 4096, 32768
+PART_BYTES, RING_BYTES = 8192, 32768
 """Shared memory of a part, which helpers copy between two barriers, and of all parts."""
 
-MOST_STEPS = 64
-"""Of a part."""
+MOST_STEPS, FEW_STEPS = 128, 64
+"""Of a part: what helpers do for one takes about as long for a short one. Lines of few parts have shorter ones."""
 
 AT_ONCE = 8
-"""Steps whose elements a line's thread reads before it does those before them."""
+"""Steps whose elements a line's thread reads before it does those before them, as many at a time as 16 bytes hold."""
+
+BANKS = 128
+"""Bytes of shared memory that are read together."""
 
 
 @frozen(eq=False)
@@ -80,9 +85,9 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
         return None
     lines = min(MOST_LINES, max(SECTOR // min(widths), power_of_two(-(-total // known.processors)) // 2))
     steps = min(MOST_STEPS, max(AT_ONCE, PART_BYTES // (lines * sum(widths[: len(march.loads)]))))
-    steps = 1 << (steps.bit_length() - 1)
-    parts = RING_BYTES // (steps * lines * sum(bytes_of(mem_of(op.mem).dtype) for op in march.loads))
     length = (loop.high - loop.low).value
+    steps = 1 << (min(steps, MOST_STEPS if length is None else max(FEW_STEPS, length // 4)).bit_length() - 1)
+    parts = RING_BYTES // (steps * lines * sum(bytes_of(mem_of(op.mem).dtype) for op in march.loads))
     if parts < 3 or lines * steps < HELPERS or (length is not None and length < 2 * steps):
         return None
     along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
@@ -112,15 +117,18 @@ class AheadLaunch:
     def __init__(self, plan: MarchAhead, nest: Spread, work: Cooperation, start: Start) -> None:
         self.plan, self.nest, self.work, self.start, self.copy = plan, nest, work, start, start.copy
         march, lines, out = plan.march, plan.lines, start.out.body
-        pad = 1 if plan.along else 0
-        self.rings = [self.shared(op, plan.parts * plan.steps, lines + pad) for op in march.loads]
-        self.left: dict[Load | Store, Value] = {op: self.shared(op, 2 * plan.steps, lines + pad) for op in plan.stores}
+        self.rings = [self.shared(op, plan.parts) for op in march.loads]
+        self.left = {op: self.shared(op, 2) for op in plan.stores}
+        self.axes: dict[int, str] = {}
         self.counts = counts_of(nest, self.copy, out)
         self.total = out.product(self.counts)
         self.block_first = out.index(Affine.of(start.number.name) * lines)
 
-    def shared(self, op: Load | Store, steps: int, lines: int) -> Value:
-        memory = Mem(mem_of(op.mem).dtype, (steps, lines), space=Space.SHARED)
+    def shared(self, op: Load | Store, parts: int) -> Value:
+        """So many parts of each line, its steps side by side; lines begin in different banks."""
+        dtype, lines = mem_of(op.mem).dtype, self.plan.lines
+        apart = max(ALIGNMENT, BANKS // lines) // bytes_of(dtype)
+        memory = Mem(dtype, (lines, parts * self.plan.steps + apart), space=Space.SHARED, align=ALIGNMENT)
         return self.start.out.body.emit(SharedAlloc(type=memory), "ring").result
 
     def line(self, number: Affine, b: Builder) -> Value:
@@ -132,7 +140,7 @@ class AheadLaunch:
 
     def write(self) -> Launch:
         plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
-        march, steps, ring = plan.march, plan.steps, plan.parts * plan.steps
+        march, steps = plan.march, plan.steps
         loop = march.loop
         own = b.op("lt", self.work.thread, b.const(max(plan.lines, 32), "index"))
         self.places = self.helped(b)
@@ -145,13 +153,12 @@ class AheadLaunch:
         low, high, each, _, full = whole_steps(loop, steps, copy, b)
         self.high = high
         helping = b.op("xor", own, b.const(True, "i1"))
-        with b.when(helping) as inner, inner.loop("part", 0, ring - steps, steps, unroll=1) as (body, part):
-            self.begin(body.add(low, part.variable), Affine.of(part.variable.name), body)
-        front, back = b.const(0, "index"), b.const(ring - steps, "index")
+        with b.when(helping) as inner, inner.loop("part", 0, plan.parts - 1, 1, unroll=1) as (body, part):
+            self.begin(body.index(Affine.of(low.name) + Affine.of(part.variable.name) * steps), part.variable, body)
+        zero, one = b.const(0, "index"), b.const(1, "index")
         initial = [copy.value(value) for value in loop.carried]
-        half = b.const(steps, "index")
         types = [value.type for value in initial]
-        state = [*initial, front, back, front]
+        state = [*initial, zero, b.const(plan.parts - 1, "index"), zero]
         with b.loop(loop.variable.name, low.name, full.name, steps, state, unroll=1) as (inner, walked):
             *carried, at, before, side = walked.carried
             inner.emit(AsyncWait(count=plan.parts - 2))
@@ -159,12 +166,12 @@ class AheadLaunch:
             with inner.branch(own, types) as (yes, no, both):
                 self.at(self.variables)
                 yes.yield_(*self.stepped(walked.variable, at, side, mine, carried, yes))
-                self.leave(no.sub(walked.variable, each), no.sub(half, side), low, no)
-                self.begin(no.add(walked.variable, no.const(ring - steps, "index")), Affine.of(before.name), no)
+                self.leave(no.sub(walked.variable, each), no.sub(one, side), low, no)
+                self.begin(no.add(walked.variable, no.const((plan.parts - 1) * steps, "index")), before, no)
                 no.yield_(*carried)
-            after = inner.add(at, each)
-            around = inner.op("lt", after, inner.const(ring, "index"))
-            inner.yield_(*both.results, inner.select(around, after, front), at, inner.sub(half, side))
+            after = inner.add(at, one)
+            around = inner.op("lt", after, inner.const(plan.parts, "index"))
+            inner.yield_(*both.results, inner.select(around, after, zero), at, inner.sub(one, side))
         *carried, at, before, side = walked.results
         b.emit(AsyncWait(count=0))
         b.emit(SyncThreads())
@@ -172,11 +179,14 @@ class AheadLaunch:
             self.at(self.variables)
             with yes.loop(loop.variable.name, full.name, high.name, 1, carried, unroll=1) as (inner, last):
                 step = Affine.of(last.variable.name) - Affine.of(full.name)
-                values = [inner.load(memory, [Affine.of(at.name) + step, mine.name]) for memory in self.rings]
-                places = Affine.of(side.name) + step, mine.name
-                inner.yield_(*one_step(march, copy, last.variable, last.carried, values, inner, self.left, places))
+                values = [inner.load(memory, [mine.name, Affine.of(at.name) * steps + step]) for memory in self.rings]
+
+                def put(store: Store, value: Value) -> None:
+                    inner.store(self.left[store], value, [mine.name, Affine.of(side.name) * steps + step])
+
+                inner.yield_(*one_step(march, copy, last.variable, last.carried, values, inner, put))
             yes.yield_(*last.results)
-            self.leave(no.sub(full, each), no.sub(half, side), low, no)
+            self.leave(no.sub(full, each), no.sub(one, side), low, no)
             no.yield_(*carried)
         b.emit(SyncThreads())
         with b.when(helping) as inner:
@@ -207,7 +217,7 @@ class AheadLaunch:
             found.append((step, line, inside, {one.variable: self.copy.values[one.variable] for one in self.nest.loops}))
         return found
 
-    def begin(self, first: Value, place: Affine, b: Builder) -> None:
+    def begin(self, first: Value, part: Value, b: Builder) -> None:
         """A helper's copies of a part that begins with a step, to its place in the rings."""
         march, copy = self.plan.march, self.copy
         for step, line, inside, variables in self.places:
@@ -218,7 +228,7 @@ class AheadLaunch:
                 b.emit(
                     AsyncCopy(
                         destination=ring,
-                        destination_index=(place + step, line),
+                        destination_index=(line, Affine.of(part.name) * self.plan.steps + step),
                         source=copy.value(load.mem),
                         source_index=tuple(copy.form(form) for form in load.index),
                         bytes=bytes_of(mem_of(load.mem).dtype),
@@ -235,22 +245,49 @@ class AheadLaunch:
             at = copy.values[variable] = b.index(Affine.of(first.name) + step)
             there = b.both(inside, b.both(b.op("le", low, at), b.op("lt", at, self.high)))
             for store in self.plan.stores:
-                value = b.load(self.left[store], [Affine.of(side.name) + step, line], there, 0)
+                value = b.load(self.left[store], [line, Affine.of(side.name) * self.plan.steps + step], there, 0)
                 b.store(copy.value(store.mem), value, [copy.form(form) for form in store.index], there)
 
-    def stepped(self, first: Value, at: Value, side: Value, line: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
+    def stepped(self, first: Value, part: Value, side: Value, line: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
         """The steps of a whole part: what those that follow read is on its way meanwhile."""
+        steps, left = self.plan.steps, {store: list[Value]() for store in self.plan.stores}
+        values, known = list(carried), self.elements(part, 0, line, b)
 
-        def read(turn: int) -> list[list[Value]]:
-            steps = range(turn, min(turn + AT_ONCE, self.plan.steps))
-            return [[b.load(ring, [Affine.of(at.name) + step, line.name]) for ring in self.rings] for step in steps]
+        def put(store: Store, value: Value) -> None:
+            left[store].append(value)
 
-        values, known = list(carried), read(0)
-        for turn in range(0, self.plan.steps, AT_ONCE):
-            following = read(turn + AT_ONCE)
+        for turn in range(0, steps, AT_ONCE):
+            following = self.elements(part, turn + AT_ONCE, line, b) if turn + AT_ONCE < steps else []
             for number, elements in enumerate(known):
-                step = turn + number
-                place, left = b.index(Affine.of(first.name) + step), (Affine.of(side.name) + step, line.name)
-                values = one_step(self.plan.march, self.copy, place, values, elements, b, self.left, left)
+                place = b.index(Affine.of(first.name) + (turn + number))
+                values = one_step(self.plan.march, self.copy, place, values, elements, b, put)
+            for store, results in left.items():
+                wide = self.wide(store)
+                for behind in range(0, AT_ONCE, wide):
+                    at = Affine.of(side.name) * steps + (turn + behind) + self.axis(wide)
+                    beside = b.emit(Stack(values=tuple(results[behind : behind + wide]), axis=self.axis(wide))).result
+                    b.store(self.left[store], beside, [line.name, at])
+                results.clear()
             known = following
         return values
+
+    def elements(self, part: Value, turn: int, line: Value, b: Builder) -> list[list[Value]]:
+        """What the next few steps of a line read, step by step."""
+        read = list[list[Value]]()
+        for load, ring in zip(self.plan.march.loads, self.rings, strict=True):
+            wide, own = self.wide(load), list[Value]()
+            for ahead in range(0, AT_ONCE, wide):
+                at = Affine.of(part.name) * self.plan.steps + (turn + ahead) + self.axis(wide)
+                tile = b.load(ring, [line.name, at])
+                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
+            read.append(own)
+        return [list(elements) for elements in zip(*read, strict=True)]
+
+    def wide(self, op: Load | Store) -> int:
+        return min(AT_ONCE, ALIGNMENT // bytes_of(mem_of(op.mem).dtype))
+
+    def axis(self, wide: int) -> str:
+        """Steps side by side."""
+        if wide not in self.axes:
+            self.axes[wide] = self.start.out.axis("beside", wide)
+        return self.axes[wide]

@@ -2,36 +2,48 @@
 steps of all its lines to shared memory and back, neighbours along each line side by side, and each thread goes along its own line
 there. The operations and their order stay as they are."""
 
+from collections.abc import Mapping, Sequence
+
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
+from compiler.hir.core import Stack
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 TILE_BYTES = 48 << 10
 """Shared memory of a block."""
 
-MOST_STEPS, LEAST_STEPS = 32, 8
+MOST_STEPS, LEAST_STEPS = 64, 8
 """Of a line that a block copies at once."""
+
+RUN, WORD = 128, 4
+"""Bytes of a line that are copied at once, at most; bytes of a bank of shared memory."""
 
 
 @frozen(eq=False)
 class MarchAlongLines:
-    """A march whose `stores` lie along memory, as its loads do, and how many `steps` of each line a block has in shared memory."""
+    """A march whose `stores` lie along memory, as its loads do, and how many `steps` of each line a block has in shared memory. What is
+    stored takes the place there of what was loaded, `tiles` says of which load; threads copy so many `lanes` at once."""
 
     march: March
     stores: tuple[Store, ...]
     steps: int
+    tiles: Mapping[Load | Store, Load | Store]
+    lanes: int
 
 
-def along_lines(nest: Spread, march: March, threads: int) -> MarchAlongLines | None:
+def along_lines(nest: Spread, march: March, threads: int, known: Facts) -> MarchAlongLines | None:
     """The march of each iteration of a leading loop, where all that it reads and stores lies along its steps; None for others."""
     loop, (leading, *further) = march.loop, nest.loops
     ops = [*nest.between, *nest.inner.body.body]
@@ -48,11 +60,32 @@ def along_lines(nest: Spread, march: March, threads: int) -> MarchAlongLines | N
         return None
     if {leading.variable.name, *made}.intersection((*loop.low.names, *loop.high.names)):
         return None
-    width = sum(bytes_of(mem_of(op.mem).dtype) for op in accesses)
-    steps = MOST_STEPS
-    while threads * (steps + 1) * width > TILE_BYTES and steps >= LEAST_STEPS:
+    tiles: dict[Load | Store, Load | Store] = {op: op for op in march.loads}
+    for store in stores:
+        free = (op for op in march.loads if op not in [tiles.get(other) for other in stores] and _size(op) == _size(store))
+        tiles[store] = next(free, store)
+    widths = [_size(op) for op in set(tiles.values())]
+    steps = min(MOST_STEPS, RUN // min(widths))
+    while threads * sum(steps * width + max(WORD, width) for width in widths) > TILE_BYTES and steps >= LEAST_STEPS:
         steps //= 2
-    return MarchAlongLines(march, tuple(stores), steps) if steps >= LEAST_STEPS else None
+    lanes = _lanes(accesses, loop, known)
+    return MarchAlongLines(march, tuple(stores), steps, tiles, min(lanes, steps)) if steps >= LEAST_STEPS else None
+
+
+def _size(op: Load | Store) -> int:
+    return bytes_of(mem_of(op.mem).dtype)
+
+
+def _lanes(accesses: Sequence[Load | Store], loop: For, known: Facts) -> int:
+    """Steps of a line that a thread may copy at once: 16 bytes of the widest elements, where all that is read and stored begins there."""
+    lanes = ALIGNMENT // max(map(_size, accesses))
+    for op in accesses:
+        mem = mem_of(op.mem)
+        mem = evolve(mem, align=max(mem.align, ALIGNMENT if op.mem.name in known.aligned else 1))
+        at = {loop.variable.name: loop.low + Affine.of(loop.variable.name) * lanes}
+        if alignment(mem, [form.substitute(at) for form in op.index]) % (lanes * _size(op)):
+            return 1
+    return lanes
 
 
 def _is_along(op: Load | Store, loop: For, made: set[str]) -> bool:
@@ -75,27 +108,28 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
     inside = b.op("lt", place, total)
     behind = b.op("max", b.sub(total, one), b.const(0, "index"))
     out = start.out.body
-    accesses: list[Load | Store] = [*march.loads, *plan.stores]
-    tiles = {
-        op: out.emit(SharedAlloc(type=Mem(mem_of(op.mem).dtype, (threads, steps + 1), space=Space.SHARED)), "lines").result
-        for op in accesses
-    }
+    shared: dict[Load | Store, Value] = {}
+    for op in set(plan.tiles.values()):
+        type = Mem(mem_of(op.mem).dtype, (threads, steps + max(1, WORD // _size(op))), space=Space.SHARED, align=WORD)
+        shared[op] = out.emit(SharedAlloc(type=type), "lines").result
+    tiles = {op: shared[tile] for op, tile in plan.tiles.items()}
+    side = Affine.of(start.out.axis("beside", plan.lanes)) if plan.lanes > 1 else Affine()
 
     def line(number: Value, body: Builder) -> None:
         work.digits(nest, number, [total], body)
 
     def each(first: Value, body: Builder) -> list[tuple[Value, Affine, Affine]]:
         """The lines of which a thread copies an element: their numbers in the grid and in the block, and the step in the tile."""
-        thread = Affine.of(work.thread.name)
-        step, row = body.index(thread % steps), body.index(thread.floordiv(steps))
-        apart = threads // steps
+        thread, pieces = Affine.of(work.thread.name), steps // plan.lanes
+        step, row = body.index(thread % pieces), body.index(thread.floordiv(pieces))
+        apart = threads // pieces
         return [
             (
                 body.index(Affine.of(first.name) + Affine.of(row.name) + apart * turn),
                 Affine.of(row.name) + apart * turn,
-                Affine.of(step.name),
+                Affine.of(step.name) * plan.lanes,
             )
-            for turn in range(steps)
+            for turn in range(pieces)
         ]
 
     first = b.index(Affine.of(start.number.name) * threads)
@@ -104,32 +138,59 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
     line(b.op("min", place, behind), b)
     own = start.values[nest.outer.variable]
     copy.all(ops[: ops.index(loop)], b)
-    low, high, _, _, full = whole_steps(loop, steps, copy, b)
-    with b.loop(loop.variable.name, low.name, full.name, steps, [copy.value(value) for value in loop.carried], unroll=1) as (inner, walked):
+    _, high, _, whole, full = whole_steps(loop, steps, copy, b)
+    begin = copy.form(loop.low)
+
+    def index(op: Load | Store, at: Affine) -> tuple[Affine, ...]:
+        *others, last = op.index
+        return (*map(copy.form, others), copy.form(last.without(loop.variable.name)) + begin + at + side)
+
+    with b.loop("tile", 0, whole.name, 1, [copy.value(value) for value in loop.carried], unroll=1) as (inner, walked):
+        ahead = Affine.of(walked.variable.name) * steps
         read: list[tuple[Load, Affine, Affine, Value]] = []
         for number, row, step in rows:
             line(inner.op("min", number, behind), inner)
-            start.values[loop.variable] = inner.index(Affine.of(walked.variable.name) + step)
-            for op in march.loads:
-                read.append((op, row, step, inner.load(copy.value(op.mem), tuple(map(copy.form, op.index)))))
+            read += [(op, row, step, inner.load(copy.value(op.mem), index(op, ahead + step))) for op in march.loads]
         for op, row, step, value in read:
-            inner.store(tiles[op], value, [row, step])
+            inner.store(tiles[op], value, [row, step + side])
         inner.emit(SyncThreads())
         start.values[nest.outer.variable] = own
-        carried = walked.carried
-        places = [(work.thread.name, Affine((), turn)) for turn in range(steps)]
-        known = [[inner.load(tiles[op], place) for op in march.loads] for place in places]
-        for turn, (there, values) in enumerate(zip(places, known, strict=True)):
-            at = inner.index(Affine.of(walked.variable.name) + turn)
-            carried = one_step(march, copy, at, carried, values, inner, tiles, there)
+        carried = list(walked.carried)
+        known = [Words(tiles[op], work.thread, start).read(steps, inner) for op in march.loads]
+        left = {store: list[Value]() for store in plan.stores}
+        for turn, values in enumerate(zip(*known, strict=True)):
+            at = inner.index(begin + ahead + turn)
+            carried = one_step(march, copy, at, carried, values, inner, lambda store, value: left[store].append(value))
+        for store, results in left.items():
+            Words(tiles[store], work.thread, start).write(results, inner)
         inner.emit(SyncThreads())
         for number, row, step in rows:
             with inner.when(inner.op("lt", number, total)) as some:
                 line(number, some)
-                start.values[loop.variable] = some.index(Affine.of(walked.variable.name) + step)
                 for store in plan.stores:
-                    some.store(copy.value(store.mem), some.load(tiles[store], [row, step]), tuple(map(copy.form, store.index)))
+                    some.store(copy.value(store.mem), some.load(tiles[store], [row, step + side]), index(store, ahead + step))
+        inner.emit(SyncThreads())
         inner.yield_(*carried)
     start.values[nest.outer.variable] = own
     with b.when(inside) as last:
         rest(march, copy, full, high, walked.results, last)
+
+
+class Words:
+    """A line of a tile in shared memory, of which its thread reads and writes whole words."""
+
+    def __init__(self, tile: Value, line: Value, start: Start) -> None:
+        self.tile, self.line = tile, line
+        self.wide = max(1, WORD // bytes_of(mem_of(tile).dtype))
+        self.axis = start.out.axis("word", self.wide) if self.wide > 1 else ""
+
+    def read(self, steps: int, b: Builder) -> list[Value]:
+        if self.wide == 1:
+            return [b.load(self.tile, [self.line.name, step]) for step in range(steps)]
+        words = [b.load(self.tile, [self.line.name, Affine.of(self.axis) + step]) for step in range(0, steps, self.wide)]
+        return [taken(b, word, self.axis, item) for word in words for item in range(self.wide)]
+
+    def write(self, values: Sequence[Value], b: Builder) -> None:
+        for step in range(0, len(values), self.wide):
+            word = values[step] if self.wide == 1 else b.emit(Stack(values=tuple(values[step : step + self.wide]), axis=self.axis)).result
+            b.store(self.tile, word, [self.line.name, Affine.of(self.axis) + step if self.axis else step])
