@@ -19,6 +19,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, whole_steps
+from compiler.schedule.gpu.marching_lines import lanes_of_lines
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Start, iterations
@@ -49,7 +50,7 @@ BANKS = 128
 @frozen(eq=False)
 class MarchAhead:
     """A march of blocks of so many `lines`: `steps` of each are a part, of which shared memory holds `parts`. `along`: lines lie along
-    memory, so that helpers take neighbouring steps rather than neighbouring lines."""
+    memory, so that helpers take neighbouring steps rather than neighbouring lines, so many `lanes` at once."""
 
     march: March
     stores: tuple[Store, ...]
@@ -57,6 +58,7 @@ class MarchAhead:
     steps: int
     parts: int
     along: bool
+    lanes: int
 
     @property
     def threads(self) -> int:
@@ -91,7 +93,10 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     if parts < 3 or lines * steps < HELPERS or (length is not None and length < 2 * steps):
         return None
     along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
-    return MarchAhead(march, stores, lines, steps, min(parts, 8), along)
+    lanes = lanes_of_lines([*march.loads, *stores], loop, known) if along else 1
+    if (loop.high - loop.low).divisor % lanes or lines * steps < lanes * HELPERS:
+        lanes = 1
+    return MarchAhead(march, stores, lines, steps, min(parts, 8), along, lanes)
 
 
 def _all_apart(stores: Sequence[Store], march: March) -> bool:
@@ -150,24 +155,25 @@ class AheadLaunch:
         place = ops.index(loop)
         copy.all(ops[:place], b)
         self.variables = {one.variable: start.values[one.variable] for one in self.nest.loops}
-        low, high, each, _, full = whole_steps(loop, steps, copy, b)
-        self.high = high
+        _, high, _, whole, full = whole_steps(loop, steps, copy, b)
+        self.low, self.high = copy.form(loop.low), high
         helping = b.op("xor", own, b.const(True, "i1"))
         with b.when(helping) as inner, inner.loop("part", 0, plan.parts - 1, 1, unroll=1) as (body, part):
-            self.begin(body.index(Affine.of(low.name) + Affine.of(part.variable.name) * steps), part.variable, body)
+            self.begin(Affine.of(part.variable.name), part.variable, body)
         zero, one = b.const(0, "index"), b.const(1, "index")
         initial = [copy.value(value) for value in loop.carried]
         types = [value.type for value in initial]
         state = [*initial, zero, b.const(plan.parts - 1, "index"), zero]
-        with b.loop(loop.variable.name, low.name, full.name, steps, state, unroll=1) as (inner, walked):
+        with b.loop("part", 0, whole.name, 1, state, unroll=1) as (inner, walked):
             *carried, at, before, side = walked.carried
+            number = Affine.of(walked.variable.name)
             inner.emit(AsyncWait(count=plan.parts - 2))
             inner.emit(SyncThreads())
             with inner.branch(own, types) as (yes, no, both):
                 self.at(self.variables)
-                yes.yield_(*self.stepped(walked.variable, at, side, mine, carried, yes))
-                self.leave(no.sub(walked.variable, each), no.sub(one, side), low, no)
-                self.begin(no.add(walked.variable, no.const((plan.parts - 1) * steps, "index")), before, no)
+                yes.yield_(*self.stepped(number, at, side, mine, carried, yes))
+                self.leave(number - 1, no.sub(one, side), no)
+                self.begin(number + (plan.parts - 1), before, no)
                 no.yield_(*carried)
             after = inner.add(at, one)
             around = inner.op("lt", after, inner.const(plan.parts, "index"))
@@ -186,11 +192,11 @@ class AheadLaunch:
 
                 inner.yield_(*one_step(march, copy, last.variable, last.carried, values, inner, put))
             yes.yield_(*last.results)
-            self.leave(no.sub(full, each), no.sub(one, side), low, no)
+            self.leave(Affine.of(whole.name) - 1, no.sub(one, side), no)
             no.yield_(*carried)
         b.emit(SyncThreads())
         with b.when(helping) as inner:
-            self.leave(full, side, low, inner)
+            self.leave(Affine.of(whole.name), side, inner)
         self.at(self.variables)
         copy.values.update(zip(loop.results, both.results, strict=True))
         with b.when(there) as inner:
@@ -204,51 +210,61 @@ class AheadLaunch:
         """What a helper copies of each part: its steps and lines, whether there is such a line, and the variables of that."""
         plan = self.plan
         helper = Affine.of(self.work.thread.name) - max(plan.lines, 32)
-        across = min(plan.steps, HELPERS) if plan.along else min(plan.lines, HELPERS)
+        across = min(plan.steps // plan.lanes, HELPERS) if plan.along else min(plan.lines, HELPERS)
         near, far = b.named(helper % across), b.named(helper.floordiv(across))
         count = HELPERS // across
         found = list[tuple[Affine, Affine, Value, dict[Value, Value]]]()
-        for turn in range(max(1, plan.steps * plan.lines // HELPERS)):
+        for turn in range(max(1, plan.steps * plan.lines // (plan.lanes * HELPERS))):
             if plan.along:
-                step, line = near, far + count * turn
+                step, line = near * plan.lanes, far + count * turn
             else:
                 step, line = far + count * turn, near
             inside = self.line(line, b)
             found.append((step, line, inside, {one.variable: self.copy.values[one.variable] for one in self.nest.loops}))
         return found
 
-    def begin(self, first: Value, part: Value, b: Builder) -> None:
-        """A helper's copies of a part that begins with a step, to its place in the rings."""
+    def begin(self, number: Affine, part: Value, b: Builder) -> None:
+        """A helper's copies of a part, by its number, to its place in the rings."""
         march, copy = self.plan.march, self.copy
         for step, line, inside, variables in self.places:
             self.at(variables)
-            at = copy.values[march.loop.variable] = b.index(Affine.of(first.name) + step)
-            there = b.both(inside, b.op("lt", at, self.high))
+            at = self.low + number * self.plan.steps + step
+            there = b.both(inside, b.op("lt", b.index(at), self.high))
             for load, ring in zip(march.loads, self.rings, strict=True):
                 b.emit(
                     AsyncCopy(
                         destination=ring,
                         destination_index=(line, Affine.of(part.name) * self.plan.steps + step),
                         source=copy.value(load.mem),
-                        source_index=tuple(copy.form(form) for form in load.index),
-                        bytes=bytes_of(mem_of(load.mem).dtype),
+                        source_index=self.index(load, at, b),
+                        bytes=self.plan.lanes * bytes_of(mem_of(load.mem).dtype),
                         where=there,
                     )
                 )
         b.emit(AsyncCommit())
 
-    def leave(self, first: Value, side: Value, low: Value, b: Builder) -> None:
-        """Stores what lines have left of the part that begins with a step, where that is one of the loop."""
-        copy, variable = self.copy, self.plan.march.loop.variable
+    def leave(self, number: Affine, side: Value, b: Builder) -> None:
+        """Stores what lines have left of a part, by its number, where that is one of the loop."""
+        copy, lanes = self.copy, self.plan.lanes
+        beside = Affine.of(self.axis(lanes)) if lanes > 1 else Affine()
         for step, line, inside, variables in self.places:
             self.at(variables)
-            at = copy.values[variable] = b.index(Affine.of(first.name) + step)
-            there = b.both(inside, b.both(b.op("le", low, at), b.op("lt", at, self.high)))
+            form = self.low + number * self.plan.steps + step
+            at = b.index(form)
+            there = b.both(inside, b.both(b.op("le", b.index(self.low), at), b.op("lt", at, self.high)))
             for store in self.plan.stores:
-                value = b.load(self.left[store], [line, Affine.of(side.name) * self.plan.steps + step], there, 0)
-                b.store(copy.value(store.mem), value, [copy.form(form) for form in store.index], there)
+                value = b.load(self.left[store], [line, Affine.of(side.name) * self.plan.steps + step + beside], there, 0)
+                b.store(copy.value(store.mem), value, self.index(store, form + beside, b), there)
 
-    def stepped(self, first: Value, part: Value, side: Value, line: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
+    def index(self, op: Load | Store, at: Affine, b: Builder) -> tuple[Affine, ...]:
+        """Where the step is read or stored that stands at a place of the loop."""
+        step = self.plan.march.loop.variable
+        if any(step.name in form.without(step.name).names for form in op.index):
+            self.copy.values[step] = b.index(at)
+            return tuple(map(self.copy.form, op.index))
+        return tuple(self.copy.form(form.without(step.name)) + at * form.coefficient(step.name) for form in op.index)
+
+    def stepped(self, number: Affine, part: Value, side: Value, line: Value, carried: Sequence[Value], b: Builder) -> list[Value]:
         """The steps of a whole part: what those that follow read is on its way meanwhile."""
         steps, left = self.plan.steps, {store: list[Value]() for store in self.plan.stores}
         values, known = list(carried), self.elements(part, 0, line, b)
@@ -258,8 +274,8 @@ class AheadLaunch:
 
         for turn in range(0, steps, AT_ONCE):
             following = self.elements(part, turn + AT_ONCE, line, b) if turn + AT_ONCE < steps else []
-            for number, elements in enumerate(known):
-                place = b.index(Affine.of(first.name) + (turn + number))
+            for ahead, elements in enumerate(known):
+                place = b.index(self.low + number * steps + (turn + ahead))
                 values = one_step(self.plan.march, self.copy, place, values, elements, b, put)
             for store, results in left.items():
                 wide = self.wide(store)
@@ -276,8 +292,8 @@ class AheadLaunch:
         read = list[list[Value]]()
         for load, ring in zip(self.plan.march.loads, self.rings, strict=True):
             wide, own = self.wide(load), list[Value]()
-            for ahead in range(0, AT_ONCE, wide):
-                at = Affine.of(part.name) * self.plan.steps + (turn + ahead) + self.axis(wide)
+            for first in range(0, AT_ONCE, wide):
+                at = Affine.of(part.name) * self.plan.steps + (turn + first) + self.axis(wide)
                 tile = b.load(ring, [line.name, at])
                 own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
             read.append(own)

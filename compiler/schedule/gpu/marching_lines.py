@@ -68,7 +68,7 @@ def along_lines(nest: Spread, march: March, threads: int, known: Facts) -> March
     steps = min(MOST_STEPS, RUN // min(widths))
     while threads * sum(steps * width + max(WORD, width) for width in widths) > TILE_BYTES and steps >= LEAST_STEPS:
         steps //= 2
-    lanes = _lanes(accesses, loop, known)
+    lanes = lanes_of_lines(accesses, loop, known)
     return MarchAlongLines(march, tuple(stores), steps, tiles, min(lanes, steps)) if steps >= LEAST_STEPS else None
 
 
@@ -76,7 +76,7 @@ def _size(op: Load | Store) -> int:
     return bytes_of(mem_of(op.mem).dtype)
 
 
-def _lanes(accesses: Sequence[Load | Store], loop: For, known: Facts) -> int:
+def lanes_of_lines(accesses: Sequence[Load | Store], loop: For, known: Facts) -> int:
     """Steps of a line that a thread may copy at once: 16 bytes of the widest elements, where all that is read and stored begins there."""
     lanes = ALIGNMENT // max(map(_size, accesses))
     for op in accesses:
