@@ -9,13 +9,14 @@ from compiler.backends.llvm.checks import all_hold
 from compiler.backends.llvm.frame import AddressedMemory
 from compiler.backends.llvm.indexing import strides_of
 from compiler.backends.llvm.masked import guards_of, load_where
-from compiler.backends.llvm.types import I8, I32, I64, constant_text, memory_type, pointer, register_type
-from compiler.backends.llvm.writer import LlvmValue, constant, poison
+from compiler.backends.llvm.types import I8, I32, I64, constant_text, memory_type, pointer, register_type, vector
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
 from compiler.backends.nvptx.frame import ALL_LANES, NvptxFrame
 from compiler.backends.nvptx.runs import Wanted, bytes_between, in_lanes, lanes_wanted, read_words, shifted_words
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.core import Cast
 from compiler.hir.gpu import ClusterStore
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
@@ -151,10 +152,14 @@ def load(frame: NvptxFrame, op: Load) -> None:
     register = register_type(mem.dtype)
     pad = constant(register, float(op.pad or 0) if register.is_float else int(op.pad or 0))
 
+    looked_up = mem.readonly and mem.space is Space.GLOBAL and not op.pad and _is_looked_up(frame, op)
+
     def one(point: Point) -> LlvmValue:
         mask = mask_of(frame, op.index, point, op.where)
         if op.pad is not None:
             mask = w.both(mask, _inside(frame, mem, op.index, point))
+        if mask is not None and looked_up:
+            return _predicated(w, element_address(frame, op.mem, op.index, point), mask, mem.dtype)
         return load_where(w, element_address(frame, op.mem, op.index, point), mask, mem.dtype, pad)
 
     items = []
@@ -179,6 +184,22 @@ def load(frame: NvptxFrame, op: Load) -> None:
             vector = w.insert(vector, one({**point, simd: lane}), lane)
         items.append(vector)
     frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
+
+
+def _is_looked_up(frame: NvptxFrame, op: Load) -> bool:
+    """Whether data say which element is read."""
+    definitions = (frame.definitions.get(name) for form in op.index for name in form.names)
+    return any(isinstance(source, Cast) for source in definitions)
+
+
+def _predicated(w: FunctionWriter, address: LlvmValue, mask: LlvmValue, dtype: str) -> LlvmValue:
+    """The element at an address, 0 where the mask is false, without a branch: several that are looked up are under way together."""
+    type = memory_type(dtype)
+    register = vector("i16") if type.bits == 8 else type
+    load = f"ld.global.nc.{'u' if type.bits == 8 else 'b'}{type.bits}"
+    text = f"{{ .reg .pred p; setp.ne.b32 p, $2, 0; mov.b{register.bits} $0, 0; @p {load} $0, [$1]; }}"
+    (value,) = w.assembly(text, [register], "l,r", [address, w.convert("zext", mask, "i32")], pure=True, alone=True)
+    return from_memory(w, w.convert("trunc", value, "i8") if type.bits == 8 else value, dtype)
 
 
 def _is_shifted(mem: Mem, lanes: int, align: int) -> bool:
