@@ -48,7 +48,7 @@ from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, 
 from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
-from compiler.schedule.gpu.turns import in_turns, turns_of
+from compiler.schedule.gpu.turns import in_turns, row_threads, turns_of
 from compiler.schedule.gpu.workgroup_tiles import Tiles
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
@@ -306,7 +306,7 @@ class _Scheduling:
             start.take(group, start.out.body)
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
             return AheadLaunch(plan, nest, self.cooperation(start, Region(), {}), start).write()
-        start = Start(around, name, self.block(few if marches else BLOCK))
+        start = Start(around, name, self.block(few if marches else row_threads(nest, self.facts, self.known)))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
         if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
@@ -322,7 +322,7 @@ class _Scheduling:
         turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
         if turns > 1:
             start.take(group, b)
-            in_turns(work, nest, start, counts, turns, b)
+            in_turns(work, nest, start, counts, turns, self.known, b)
             self.words.append(f"a thread takes {turns} of them at once")
             return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
         number = b.index(start.place, "place")

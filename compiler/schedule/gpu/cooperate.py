@@ -184,6 +184,12 @@ class Cooperation(InstructionCopy):
             flat = b.op("div", flat, count)
         self.variable(spread.outer, flat, b)
 
+    def variables(self, spread: Spread, digits: Sequence[Value], b: Builder) -> dict[Value, Value]:
+        """The variables of loops, from the numbers of their iterations, and what they are."""
+        for loop, digit in zip(spread.loops, digits, strict=True):
+            self.variable(loop, digit, b)
+        return {loop.variable: self.values[loop.variable] for loop in spread.loops}
+
     def variable(self, loop: For, number: Value, b: Builder) -> None:
         self.values[loop.variable] = b.index(self.copy.form(loop.low) + Affine.of(number.name) * loop.step, loop.variable.name)
 

@@ -66,3 +66,16 @@ def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> 
         digits.append(b.select(over, b.const(0, "index"), further))
     first = b.add(places[0], b.const(1, "index"))
     return [first if over is None else b.select(over, first, places[0]), *reversed(digits)]
+
+
+def further(b: Builder, digits: Sequence[Value], step: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
+    """The digits of a number and those of a step, added: without the divisions again."""
+    added: list[Value] = []
+    carry: Value | None = None
+    for digit, other, count in zip(reversed(digits[1:]), reversed(step[1:]), reversed(counts[1:]), strict=True):
+        total = b.add(digit, other) if carry is None else b.add(b.add(digit, other), carry)
+        over = b.op("le", count, total)
+        added.insert(0, b.select(over, b.sub(total, count), total))
+        carry = b.select(over, b.const(1, "index"), b.const(0, "index"))
+    first = b.add(digits[0], step[0])
+    return [first if carry is None else b.add(first, carry), *added]

@@ -13,11 +13,17 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load, Store
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.indices import further, small_digits
+from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.need import depending, read_names
+from compiler.schedule.gpu.scatter_targets import most_elements
 from compiler.schedule.gpu.spread import Spread
-from compiler.schedule.stages import Start
+from compiler.schedule.stages import Start, iterations
+from compiler.schedule.threads import BLOCK
 
 TURNS = 4
+
+MOST_THREADS = 1024
 
 RESIDENT = 2048
 """Threads of a multiprocessor: with fewer iterations for each of its threads than turns, some would have nothing to do."""
@@ -34,6 +40,18 @@ def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> int:
     return TURNS if straight and apart and _follows_loads(body) and iterations >= known.processors * RESIDENT * TURNS else 1
 
 
+def row_threads(nest: Spread, facts: NestFacts, known: Facts) -> int:
+    """Threads of a block: where data say which elements of an iteration's own row are read, so many that the block has most of a row, and
+    its cache the row."""
+    rows = {loop.variable.name for loop in nest.loops[:-1]}
+    body = _body(nest)
+    loaded = depending([op.result for op in body if isinstance(op, Load)], body)
+    within = any(isinstance(op, Load) and loaded & read_names(op) and rows & read_names(op) for op in body)
+    if not within or turns_of(nest, facts, known) == 1:
+        return BLOCK
+    return min(MOST_THREADS, max(BLOCK, power_of_two(known.about(facts.nest.of_loop(nest.inner).extent) // TURNS)))
+
+
 def _body(nest: Spread) -> list[Instruction]:
     return [op for op in (*nest.between, *nest.inner.body.body) if not (isinstance(op, Yield) and not op.operand_values)]
 
@@ -44,19 +62,21 @@ def _follows_loads(body: Sequence[Instruction]) -> bool:
     return any(isinstance(op, Load) and loaded & read_names(op) for op in body)
 
 
-def in_turns(work: Cooperation, nest: Spread, start: Start, counts: Sequence[Value], turns: int, b: Builder) -> None:
-    """The iterations of a thread. Turns behind the last iteration do the last one again, and store nothing."""
+def in_turns(work: Cooperation, nest: Spread, start: Start, counts: Sequence[Value], turns: int, facts: Facts, b: Builder) -> None:
+    """The iterations of a thread. Turns behind the last iteration do the first one again, and store nothing."""
     count, values = b.product(counts), start.values
     last = b.sub(count, b.const(1, "index"))
     threads, first = start.threads, Affine.of(start.number.name) * (start.threads * turns) + start.thread
+    most = most_elements([iterations(loop) for loop in nest.loops], facts)
+    split = Builder.digits if most is None or most >= 1 << 32 else small_digits
     with b.when(b.op("lt", b.index(first, "place"), count)) as inner:
-        inside: list[Value] = []
-        own: list[dict[Value, Value]] = []
-        for turn in range(turns):
-            number = inner.index(first + turn * threads)
-            inside.append(inner.op("le", number, last))
-            work.digits(nest, inner.op("min", number, last), counts, inner)
-            own.append({loop.variable: values[loop.variable] for loop in nest.loops})
+        inside = [inner.op("le", inner.index(first + turn * threads), last) for turn in range(turns)]
+        digits, step = split(inner, inner.index(first), counts[1:]), split(inner, inner.const(threads, "index"), counts[1:])
+        begin, own = digits, [work.variables(nest, digits, inner)]
+        for holds in inside[1:]:
+            digits = further(inner, digits, step, counts)
+            kept = [inner.select(holds, *pair) for pair in zip(digits, begin, strict=True)]
+            own.append(work.variables(nest, kept, inner))
         for op in _body(nest):
             for turn, known in enumerate(own):
                 values.update(known)
