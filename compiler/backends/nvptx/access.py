@@ -16,7 +16,6 @@ from compiler.backends.nvptx.runs import Wanted, bytes_between, in_lanes, lanes_
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
-from compiler.hir.core import Cast
 from compiler.hir.gpu import ClusterStore
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
@@ -152,13 +151,13 @@ def load(frame: NvptxFrame, op: Load) -> None:
     register = register_type(mem.dtype)
     pad = constant(register, float(op.pad or 0) if register.is_float else int(op.pad or 0))
 
-    looked_up = mem.readonly and mem.space is Space.GLOBAL and not op.pad and _is_looked_up(frame, op)
+    predicated = mem.readonly and mem.space is Space.GLOBAL and not op.pad
 
     def one(point: Point) -> LlvmValue:
         mask = mask_of(frame, op.index, point, op.where)
         if op.pad is not None:
             mask = w.both(mask, _inside(frame, mem, op.index, point))
-        if mask is not None and looked_up:
+        if mask is not None and predicated:
             return _predicated(w, element_address(frame, op.mem, op.index, point), mask, mem.dtype)
         return load_where(w, element_address(frame, op.mem, op.index, point), mask, mem.dtype, pad)
 
@@ -186,14 +185,8 @@ def load(frame: NvptxFrame, op: Load) -> None:
     frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
 
 
-def _is_looked_up(frame: NvptxFrame, op: Load) -> bool:
-    """Whether data say which element is read."""
-    definitions = (frame.definitions.get(name) for form in op.index for name in form.names)
-    return any(isinstance(source, Cast) for source in definitions)
-
-
 def _predicated(w: FunctionWriter, address: LlvmValue, mask: LlvmValue, dtype: str) -> LlvmValue:
-    """The element at an address, 0 where the mask is false, without a branch: several that are looked up are under way together."""
+    """The element at an address, 0 where the mask is false, without a branch: several are under way together."""
     type = memory_type(dtype)
     register = vector("i16") if type.bits == 8 else type
     load = f"ld.global.nc.{'u' if type.bits == 8 else 'b'}{type.bits}"

@@ -158,13 +158,18 @@ class Distributing(BlockTiles):
             form = form.without(SIMD)
         return region.builder.inbounds(form, below)
 
-    def read_where(self, op: Load, region: TileRegion) -> Value | None:
-        """Where an element of a vector is needed, too. Of single elements a condition each would take longer than what it saves."""
+    def read_where(self, op: Load, region: TileRegion, copied: int = 1) -> Value | None:
+        """Where an element is needed, too: a vector by what is known of its block, single elements by where they stand themselves.
+        `copied`: how many a copy brings that begins there."""
         where, b = super().read_where(op, region), region.builder
-        if not any(SIMD in self.form(form, region).names for form in op.index):
+        if copied > 1:
             return where
+        wide = any(SIMD in self.form(form, region).names for form in op.index)
+        own_names = {name for form in op.index for name in form.names} | {parameter.name for parameter in self.field.parameters}
         known = {form for condition in region.certain for form in bounds_of_condition(condition) or ()}
         for form in sorted(self.needed.get(op.result, frozenset()) - known, key=str):
+            if not wide and not own_names.issuperset(form.names):
+                continue
             own = self.form(form, region)
             step = own.coefficient(SIMD)
             lanes = self.out.function.axes[SIMD].value if step else 1

@@ -34,7 +34,7 @@ SECTOR = 32
 MOST_LINES = 128
 """Of a block."""
 
-PART_BYTES, RING_BYTES = 8192, 32768
+PART_BYTES, RING_BYTES = 4096, 32768
 """Shared memory of a part, which helpers copy between two barriers, and of all parts."""
 
 MOST_STEPS, FEW_STEPS = 128, 64
@@ -147,7 +147,7 @@ class AheadLaunch:
         plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
         march, steps = plan.march, plan.steps
         loop = march.loop
-        own = b.op("lt", self.work.thread, b.const(max(plan.lines, 32), "index"))
+        own = b.op("lt", self.work.thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
         self.places = self.helped(b)
         mine = b.op("min", self.work.thread, b.const(plan.lines - 1, "index"))
         there = b.both(self.line(Affine.of(mine.name), b), b.op("lt", self.work.thread, b.const(plan.lines, "index")))
@@ -157,7 +157,7 @@ class AheadLaunch:
         self.variables = {one.variable: start.values[one.variable] for one in self.nest.loops}
         _, high, _, whole, full = whole_steps(loop, steps, copy, b)
         self.low, self.high = copy.form(loop.low), high
-        helping = b.op("xor", own, b.const(True, "i1"))
+        helping = b.op("le", b.const(max(plan.lines, 32), "index"), self.work.thread)
         with b.when(helping) as inner, inner.loop("part", 0, plan.parts - 1, 1, unroll=1) as (body, part):
             self.begin(Affine.of(part.variable.name), part.variable, body)
         zero, one = b.const(0, "index"), b.const(1, "index")
@@ -172,8 +172,9 @@ class AheadLaunch:
             with inner.branch(own, types) as (yes, no, both):
                 self.at(self.variables)
                 yes.yield_(*self.stepped(number, at, side, mine, carried, yes))
-                self.leave(number - 1, no.sub(one, side), no)
-                self.begin(number + (plan.parts - 1), before, no)
+                with no.when(helping) as helper:
+                    self.leave(number - 1, helper.sub(one, side), helper)
+                    self.begin(number + (plan.parts - 1), before, helper)
                 no.yield_(*carried)
             after = inner.add(at, one)
             around = inner.op("lt", after, inner.const(plan.parts, "index"))
@@ -192,7 +193,8 @@ class AheadLaunch:
 
                 inner.yield_(*one_step(march, copy, last.variable, last.carried, values, inner, put))
             yes.yield_(*last.results)
-            self.leave(Affine.of(whole.name) - 1, no.sub(one, side), no)
+            with no.when(helping) as helper:
+                self.leave(Affine.of(whole.name) - 1, helper.sub(one, side), helper)
             no.yield_(*carried)
         b.emit(SyncThreads())
         with b.when(helping) as inner:

@@ -454,7 +454,7 @@ class Slice:
             with b.at(load.span), nullcontext(b) if within is None else b.when(within) as into:
                 one = self.spread.inside(into, [axis for axis in (self.depth, self.own) if axis is not None])
                 one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
-                where = placing.read_where(load, one)
+                where = placing.read_where(load, one, self.lanes)
                 begun = AsyncCopy(
                     destination=self.memory(),
                     destination_index=(*self.stage, *self._index(places)),
