@@ -249,3 +249,29 @@ def test_few_lines_that_read_much(count: int) -> None:
         state = 0.5 * state + row
         expected[t] = state
     np.testing.assert_allclose(zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(*inputs), expected, rtol=1e-10, atol=1e-10)
+
+
+BESIDE = """
+def f(a: tensor[{I}, {T}, {J}, {dtype}], b: tensor[{I}, {T}, {J}, {dtype}], c: tensor[{J}, {dtype}]) {{
+    compute(a, b, c) {{
+        for i in 0..{I}, j in 0..{J}:
+            var h = 1.0 + c[j]
+            for t in 0..{T}:
+                h = a[i, t, j] * h + b[i, t, j]
+                out[i, t, j] = h
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(("planes", "steps", "lines"), [(3, 67, 6), (2, 96, 2), (5, 32, 10), (2, 40, 7)])
+def test_neighbouring_lines_of_short_elements_share_words(planes: int, steps: int, lines: int) -> None:
+    """Lines that fill no block, steps that are left over, and lines without a neighbour."""
+    a, b = (_RANDOM.uniform(-1, 1, (planes, steps, lines)).astype(np.float16) for _ in range(2))
+    c = _RANDOM.uniform(-1, 1, lines).astype(np.float16)
+    state, expected = np.broadcast_to(1.0 + c.astype(np.float64), (planes, lines)), np.zeros((planes, steps, lines))
+    for t in range(steps):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = state
+    program = zynml.compile(BESIDE.format(I=planes, T=steps, J=lines, dtype="f16"), device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_allclose(program.f(a, b, c), expected, rtol=2e-3, atol=2e-3)

@@ -33,7 +33,8 @@ from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.library.sorting import WARP
 from compiler.schedule.gpu.marching import March, march_of, marched
 from compiler.schedule.gpu.marching_ahead import AheadLaunch, MarchAhead, ahead
-from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, march_along_lines
+from compiler.schedule.gpu.marching_beside import launch_beside
+from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
 from compiler.schedule.gpu.ragged_launches import RaggedRows
@@ -312,11 +313,8 @@ class _Scheduling:
         if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
             (march,) = marches.values()
             if (lines := along_lines(nest, march, start.threads, self.known)) is not None:
-                align(start, self.known)
-                start.take(group, b)
-                march_along_lines(lines, nest, work, start, b)
                 self.words.append("what they read and store lies along their steps: blocks copy squares of it through shared memory")
-                return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
+                return launch_along_lines(lines, nest, work, start, group, self.known)
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
         turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
@@ -325,6 +323,10 @@ class _Scheduling:
             in_turns(work, nest, start, counts, turns, self.known, b)
             self.words.append(f"a thread takes {turns} of them at once")
             return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
+        marching = [] if tiles is not None or self.own(nest) else [*marches.values()]
+        if (beside := launch_beside(nest, marching, self.known, work, start, group, counts)) is not None:
+            self.words.append("neighbouring lines a thread: an access has a word of them")
+            return beside
         number = b.index(start.place, "place")
         inside = b.op("lt", number, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:

@@ -48,9 +48,7 @@ def march_of(op: Instruction, few: bool) -> March | None:
     steps = MOST_STEPS
     while steps * words > WORDS << few and steps > 1:
         steps //= 2
-    extent = op.high - op.low
-    steps = next((each for each in range(steps, steps // 2, -1) if extent.divisor % each == 0), steps)  # none is left then
-    length = extent.value
+    length = (op.high - op.low).value
     if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
         return None
     wanted, early = set[Instruction](loads), set[Instruction]()

@@ -17,8 +17,10 @@ from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
+from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
-from compiler.schedule.stages import Start
+from compiler.schedule.launches import Launch
+from compiler.schedule.stages import Group, Start, iterations
 from runtime.records import evolve, frozen
 
 TILE_BYTES = 48 << 10
@@ -96,6 +98,13 @@ def _is_along(op: Load | Store, loop: For, made: set[str]) -> bool:
     *others, last = op.index
     fixed = not made.intersection(op.symbols) and all(not form.coefficient(step) for form in others)
     return fixed and last.coefficient(step) == 1 and step not in last.without(step).names
+
+
+def launch_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, start: Start, group: Group, known: Facts) -> Launch:
+    align(start, known)
+    start.take(group, start.out.body)
+    march_along_lines(plan, nest, work, start, start.out.body)
+    return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
 
 
 def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, start: Start, b: Builder) -> None:
