@@ -264,14 +264,15 @@ def f(a: tensor[{I}, {T}, {J}, {dtype}], b: tensor[{I}, {T}, {J}, {dtype}], c: t
 """
 
 
-@pytest.mark.parametrize(("planes", "steps", "lines"), [(3, 67, 6), (2, 96, 2), (5, 32, 10), (2, 40, 7)])
-def test_neighbouring_lines_of_short_elements_share_words(planes: int, steps: int, lines: int) -> None:
-    """Lines that fill no block, steps that are left over, and lines without a neighbour."""
+@pytest.mark.parametrize(("planes", "steps", "lines", "named"), [(3, 67, 6, False), (2, 96, 2, False), (5, 32, 12, True), (2, 40, 7, True)])
+def test_neighbouring_lines_of_short_elements_share_words(planes: int, steps: int, lines: int, named: bool) -> None:
+    """Lines that fill no block, steps that are left over, lines without a neighbour, and names of which the launch says what divides them."""
     a, b = (_RANDOM.uniform(-1, 1, (planes, steps, lines)).astype(np.float16) for _ in range(2))
     c = _RANDOM.uniform(-1, 1, lines).astype(np.float16)
     state, expected = np.broadcast_to(1.0 + c.astype(np.float64), (planes, lines)), np.zeros((planes, steps, lines))
     for t in range(steps):
         state = a[:, t] * state + b[:, t]
         expected[:, t] = state
-    program = zynml.compile(BESIDE.format(I=planes, T=steps, J=lines, dtype="f16"), device="emulator:sm_90a", sanitize=True)
+    sizes = {"I": "I", "T": "T", "J": "J"} if named else {"I": planes, "T": steps, "J": lines}
+    program = zynml.compile(BESIDE.format(**sizes, dtype="f16"), device="emulator:sm_90a", sanitize=True)
     np.testing.assert_allclose(program.f(a, b, c), expected, rtol=2e-3, atol=2e-3)

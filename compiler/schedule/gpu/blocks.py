@@ -32,9 +32,10 @@ from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, 
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.library.sorting import WARP
 from compiler.schedule.gpu.marching import March, march_of, marched
-from compiler.schedule.gpu.marching_ahead import AheadLaunch, MarchAhead, ahead
+from compiler.schedule.gpu.marching_ahead import MarchAhead, ahead, launch_ahead
 from compiler.schedule.gpu.marching_beside import launch_beside
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
+from compiler.schedule.gpu.nest_units import counted_in_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
 from compiler.schedule.gpu.ragged_launches import RaggedRows
@@ -144,7 +145,8 @@ class _Scheduling:
                 stages += self.leading(around, group, number, alone[group.loop])
         counts = (*(parts.taken for parts in self.parted.values() if parts is not None), *self.marks.values())
         zeros = frozenset(around.others[value] for value in counts if value in around.others)
-        return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words), zeros=zeros)
+        words = "the nest as written", *self.words
+        return counted_in_units(Launches(tuple(stages), tuple(around.memories), words, zeros=zeros), self.nest, self.known)
 
     def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> SortNest | None:
         """The nest in front of a sort, where it does nothing but compute the elements."""
@@ -304,9 +306,8 @@ class _Scheduling:
         plan = self.ahead(nest, tuple(marches.values()))
         if plan is not None:
             start = Start(around, name, (plan.threads, 1, 1))
-            start.take(group, start.out.body)
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
-            return AheadLaunch(plan, nest, self.cooperation(start, Region(), {}), start).write()
+            return launch_ahead(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         start = Start(around, name, self.block(few if marches else row_threads(nest, self.facts, self.known)))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
@@ -323,8 +324,8 @@ class _Scheduling:
             in_turns(work, nest, start, counts, turns, self.known, b)
             self.words.append(f"a thread takes {turns} of them at once")
             return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
-        marching = [] if tiles is not None or self.own(nest) else [*marches.values()]
-        if (beside := launch_beside(nest, marching, self.known, work, start, group, counts)) is not None:
+        alone = [] if tiles is not None or self.own(nest) else [*marches.values()]
+        if (beside := launch_beside(nest, alone, self.known, work, start, group, counts)) is not None:
             self.words.append("neighbouring lines a thread: an access has a word of them")
             return beside
         number = b.index(start.place, "place")

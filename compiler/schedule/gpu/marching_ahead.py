@@ -20,9 +20,11 @@ from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, whole_steps
 from compiler.schedule.gpu.marching_lines import lanes_of_lines
+from compiler.schedule.gpu.nest_units import BESIDE, divisor
+from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
-from compiler.schedule.stages import Start, iterations
+from compiler.schedule.stages import Group, Start, iterations
 from runtime.records import frozen
 
 HELPERS = 128
@@ -35,7 +37,7 @@ MOST_LINES = 128
 """Of a block."""
 
 PART_BYTES, RING_BYTES = 4096, 32768
-"""Shared memory of a part, which helpers copy between two barriers, and of all parts."""
+"""Shared memory of a part, which helpers copy between two barriers, and of all parts. Parts along memory are twice as long."""
 
 MOST_STEPS, FEW_STEPS = 128, 64
 """Of a part: what helpers do for one takes about as long for a short one. Lines of few parts have shorter ones."""
@@ -86,15 +88,15 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     if not {bytes_of(mem_of(op.mem).dtype) for op in march.loads} <= {4, 8}:
         return None
     lines = min(MOST_LINES, max(SECTOR // min(widths), power_of_two(-(-total // known.processors)) // 2))
-    steps = min(MOST_STEPS, max(AT_ONCE, PART_BYTES // (lines * sum(widths[: len(march.loads)]))))
+    along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
+    steps = min(MOST_STEPS, max(AT_ONCE, PART_BYTES * (1 + along) // (lines * sum(widths[: len(march.loads)]))))
     length = (loop.high - loop.low).value
     steps = 1 << (min(steps, MOST_STEPS if length is None else max(FEW_STEPS, length // 4)).bit_length() - 1)
     parts = RING_BYTES // (steps * lines * sum(bytes_of(mem_of(op.mem).dtype) for op in march.loads))
     if parts < 3 or lines * steps < HELPERS or (length is not None and length < 2 * steps):
         return None
-    along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
     lanes = lanes_of_lines([*march.loads, *stores], loop, known) if along else 1
-    if (loop.high - loop.low).divisor % lanes or lines * steps < lanes * HELPERS:
+    if divisor(loop.high - loop.low, known) % lanes or lines * steps < lanes * HELPERS:
         lanes = 1
     return MarchAhead(march, stores, lines, steps, min(parts, 8), along, lanes)
 
@@ -114,6 +116,12 @@ def _only_reads(ops: Sequence[Instruction], march: March) -> bool:
     if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in before):
         return False
     return not any(isinstance(op, Load) and op.mem in stored for op in before)
+
+
+def launch_ahead(plan: MarchAhead, nest: Spread, work: Cooperation, start: Start, group: Group, known: Facts) -> Launch:
+    align(start, known)
+    start.take(group, start.out.body)
+    return AheadLaunch(plan, nest, work, start).write()
 
 
 class AheadLaunch:
@@ -307,5 +315,5 @@ class AheadLaunch:
     def axis(self, wide: int) -> str:
         """Steps side by side."""
         if wide not in self.axes:
-            self.axes[wide] = self.start.out.axis("beside", wide)
+            self.axes[wide] = self.start.out.axis(BESIDE, wide)
         return self.axes[wide]

@@ -12,14 +12,14 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.machines.access import WORD
 from compiler.schedule.gpu.cooperate import Cooperation
-from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
+from compiler.schedule.gpu.nest_units import BESIDE, divisor, with_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
-from runtime.records import evolve
 
 
 def lines_beside(nest: Spread, march: March, known: Facts) -> int:
@@ -31,15 +31,14 @@ def lines_beside(nest: Spread, march: March, known: Facts) -> int:
     made = {result.name for op in outside for result in op.results} | {inner.variable.name}
     if lanes == 1 or inner.step != 1 or made.intersection((*loop.low.names, *loop.high.names)) or len(march.early) > len(march.loads):
         return 1
-    if inner.low.divisor % lanes or (inner.high - inner.low).divisor % lanes or any(op.regions for op in outside):
+    if divisor(inner.low, known) % lanes or divisor(inner.high - inner.low, known) % lanes or any(op.regions for op in outside):
         return 1
     if any(isinstance(op, Load) and op not in march.loads for op in accesses) or not any(isinstance(op, Store) for op in accesses):
         return 1
     if any(op.effects is not Effect.PURE and not isinstance(op, Load | Store) for op in outside[:-1]):
         return 1
     for op in accesses:
-        mem = mem_of(op.mem)
-        mem = evolve(mem, align=max(mem.align, ALIGNMENT if op.mem.name in known.aligned else 1))
+        mem = with_units(op.mem, known)
         place = {inner.variable.name: Affine.of(inner.variable.name) * lanes}
         if op.where is not None or isinstance(op.mem.type, Slot) or not steps_by_one(mem, op.index, inner.variable.name):
             return 1
@@ -68,7 +67,7 @@ class MarchBeside:
 
     def __init__(self, march: March, lanes: int, nest: Spread, work: Cooperation, start: Start) -> None:
         self.march, self.lanes, self.nest, self.work, self.start, self.copy = march, lanes, nest, work, start, start.copy
-        self.axis = start.out.axis("beside", lanes)
+        self.axis = start.out.axis(BESIDE, lanes)
         self.lines: list[dict[Value, Value]] = []
         """What each line has before the loop."""
         self.first = Affine()

@@ -17,11 +17,12 @@ from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
+from compiler.schedule.gpu.nest_units import BESIDE, with_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
-from runtime.records import evolve, frozen
+from runtime.records import frozen
 
 TILE_BYTES = 48 << 10
 """Shared memory of a block."""
@@ -82,8 +83,7 @@ def lanes_of_lines(accesses: Sequence[Load | Store], loop: For, known: Facts) ->
     """Steps of a line that a thread may copy at once: 16 bytes of the widest elements, where all that is read and stored begins there."""
     lanes = ALIGNMENT // max(map(_size, accesses))
     for op in accesses:
-        mem = mem_of(op.mem)
-        mem = evolve(mem, align=max(mem.align, ALIGNMENT if op.mem.name in known.aligned else 1))
+        mem = with_units(op.mem, known)
         at = {loop.variable.name: loop.low + Affine.of(loop.variable.name) * lanes}
         if alignment(mem, [form.substitute(at) for form in op.index]) % (lanes * _size(op)):
             return 1
@@ -122,7 +122,7 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
         type = Mem(mem_of(op.mem).dtype, (threads, steps + max(1, WORD // _size(op))), space=Space.SHARED, align=WORD)
         shared[op] = out.emit(SharedAlloc(type=type), "lines").result
     tiles = {op: shared[tile] for op, tile in plan.tiles.items()}
-    side = Affine.of(start.out.axis("beside", plan.lanes)) if plan.lanes > 1 else Affine()
+    side = Affine.of(start.out.axis(BESIDE, plan.lanes)) if plan.lanes > 1 else Affine()
 
     def line(number: Value, body: Builder) -> None:
         work.digits(nest, number, [total], body)
