@@ -13,7 +13,8 @@ from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import INDEX, Mem, bytes_of
+from compiler.hir.types import INDEX, Mem, bytes_of, is_float
+from compiler.machines.access import WORD
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts, multiplied
 from compiler.schedule.launches import Product
@@ -22,7 +23,6 @@ from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD, Table
 from runtime.records import evolve, frozen
 
-BYTES = ("i8", "u8")
 FEW = 1 << 31
 """Elements whose numbers are taken apart in 32 bits."""
 
@@ -236,12 +236,12 @@ class OneRow(Distributing):
         return self.first_digit(op, region) if isinstance(op.left.source, Index) else None
 
     def read_of_rows(self, op: Load, region: TileRegion) -> Value | None:
-        """What a thread reads of a row of bytes, and of the next one, both as runs from any address. Longer elements are as well read each
-        by itself."""
+        """What a thread reads of a row of elements shorter than a word, and of the next one, both as runs from any address. Longer elements
+        are as well read each by itself."""
         mem, b = region.find(op.mem), region.builder
         known_columns = ((name, self.column(self.named[name], region)) for name in op.symbols if name in self.named)
         columns = [(name, column) for name, column in known_columns if column is not None]
-        if len(columns) != 1 or op.pad is not None or mem is None or dtype_of(op.result) not in BYTES:
+        if len(columns) != 1 or op.pad is not None or mem is None or bytes_of(dtype_of(op.result)) >= WORD:
             return None
         ((name, column),) = columns
         others = {other for form in op.index for other in form.names} - {name}
@@ -259,6 +259,8 @@ class OneRow(Distributing):
             along = place + Affine.of(SIMD) - side * length
             *rows, last = self._index_of_row(op, mem, known, region, {name: along})
             runs.append(b.load(mem, [*rows, last], b.both(None if op.where is None else known[op.where], b.inbounds(along, length))))
+        if is_float(dtype_of(op.result)):
+            return b.select(column.more, runs[1], runs[0])
         return b.op("or", *runs)  # each is 0 where the other reads
 
     def pair(self, value: Value, region: TileRegion) -> _Pair | None:
