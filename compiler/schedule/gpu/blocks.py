@@ -50,7 +50,7 @@ from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, 
 from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
-from compiler.schedule.gpu.turns import in_turns, row_threads, turns_of
+from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.gpu.workgroup_tiles import Tiles
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
@@ -308,7 +308,7 @@ class _Scheduling:
             start = Start(around, name, (plan.threads, 1, 1))
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
             return launch_ahead(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
-        start = Start(around, name, self.block(few if marches else row_threads(nest, self.facts, self.known)))
+        start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
         if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
@@ -324,7 +324,7 @@ class _Scheduling:
             in_turns(work, nest, start, counts, turns, self.known, b)
             self.words.append(f"a thread takes {turns} of them at once")
             return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
-        alone = [] if tiles is not None or self.own(nest) else [*marches.values()]
+        alone = [] if tiles is not None or self.own(nest) or 4 * few <= BLOCK else [*marches.values()]
         if (beside := launch_beside(nest, alone, self.known, work, start, group, counts)) is not None:
             self.words.append("neighbouring lines a thread: an access has a word of them")
             return beside

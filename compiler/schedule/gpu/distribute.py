@@ -15,7 +15,7 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
@@ -159,12 +159,12 @@ class Distributing(BlockTiles):
         return region.builder.inbounds(form, below)
 
     def read_where(self, op: Load, region: TileRegion, copied: int = 1) -> Value | None:
-        """Where an element is needed, too: a vector by what is known of its block, single elements by where they stand themselves.
-        `copied`: how many a copy brings that begins there."""
+        """Where an element is needed, too: a vector by what is known of its block, single elements by where they stand themselves, unless
+        they are so short that the condition takes longer than what it saves. `copied`: how many a copy brings that begins there."""
         where, b = super().read_where(op, region), region.builder
-        if copied > 1:
-            return where
         wide = any(SIMD in self.form(form, region).names for form in op.index)
+        if copied > 1 or not (wide or bytes_of(mem_of(op.mem).dtype) >= WORD):
+            return where
         own_names = {name for form in op.index for name in form.names} | {parameter.name for parameter in self.field.parameters}
         known = {form for condition in region.certain for form in bounds_of_condition(condition) or ()}
         for form in sorted(self.needed.get(op.result, frozenset()) - known, key=str):

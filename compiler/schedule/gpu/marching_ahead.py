@@ -4,7 +4,7 @@ takes about as long as its arithmetic, and blocks may have few lines each: all m
 
 from collections.abc import Mapping, Sequence
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import Yield
@@ -61,6 +61,11 @@ class MarchAhead:
     parts: int
     along: bool
     lanes: int
+
+    @property
+    def steps_beside(self) -> bool:
+        """Whether steps lie side by side in shared memory, rather than lines."""
+        return self.along or self.lines < 32
 
     @property
     def threads(self) -> int:
@@ -138,11 +143,16 @@ class AheadLaunch:
         self.block_first = out.index(Affine.of(start.number.name) * lines)
 
     def shared(self, op: Load | Store, parts: int) -> Value:
-        """So many parts of each line, its steps side by side; lines begin in different banks."""
-        dtype, lines = mem_of(op.mem).dtype, self.plan.lines
+        """So many parts of each line, its steps side by side; lines begin in different banks. Or of so many lines that a warp has a step
+        of, which lie side by side."""
+        dtype, lines, steps = mem_of(op.mem).dtype, self.plan.lines, parts * self.plan.steps
         apart = max(ALIGNMENT, BANKS // lines) // bytes_of(dtype)
-        memory = Mem(dtype, (lines, parts * self.plan.steps + apart), space=Space.SHARED, align=ALIGNMENT)
-        return self.start.out.body.emit(SharedAlloc(type=memory), "ring").result
+        extents = (lines, steps + apart) if self.plan.steps_beside else (steps, lines)
+        return self.start.out.body.emit(SharedAlloc(type=Mem(dtype, extents, space=Space.SHARED, align=ALIGNMENT)), "ring").result
+
+    def place(self, line: AffineLike, step: Affine) -> tuple[AffineLike, AffineLike]:
+        """In a ring."""
+        return (line, step) if self.plan.steps_beside else (step, line)
 
     def line(self, number: Affine, b: Builder) -> Value:
         """Makes a line's variables known; whether there is such a line."""
@@ -194,10 +204,10 @@ class AheadLaunch:
             self.at(self.variables)
             with yes.loop(loop.variable.name, full.name, high.name, 1, carried, unroll=1) as (inner, last):
                 step = Affine.of(last.variable.name) - Affine.of(full.name)
-                values = [inner.load(memory, [mine.name, Affine.of(at.name) * steps + step]) for memory in self.rings]
+                values = [inner.load(memory, self.place(mine.name, Affine.of(at.name) * steps + step)) for memory in self.rings]
 
                 def put(store: Store, value: Value) -> None:
-                    inner.store(self.left[store], value, [mine.name, Affine.of(side.name) * steps + step])
+                    inner.store(self.left[store], value, self.place(mine.name, Affine.of(side.name) * steps + step))
 
                 inner.yield_(*one_step(march, copy, last.variable, last.carried, values, inner, put))
             yes.yield_(*last.results)
@@ -244,7 +254,7 @@ class AheadLaunch:
                 b.emit(
                     AsyncCopy(
                         destination=ring,
-                        destination_index=(line, Affine.of(part.name) * self.plan.steps + step),
+                        destination_index=tuple(map(Affine.of, self.place(line, Affine.of(part.name) * self.plan.steps + step))),
                         source=copy.value(load.mem),
                         source_index=self.index(load, at, b),
                         bytes=self.plan.lanes * bytes_of(mem_of(load.mem).dtype),
@@ -263,7 +273,7 @@ class AheadLaunch:
             at = b.index(form)
             there = b.both(inside, b.both(b.op("le", b.index(self.low), at), b.op("lt", at, self.high)))
             for store in self.plan.stores:
-                value = b.load(self.left[store], [line, Affine.of(side.name) * self.plan.steps + step + beside], there, 0)
+                value = b.load(self.left[store], self.place(line, Affine.of(side.name) * self.plan.steps + step + beside), there, 0)
                 b.store(copy.value(store.mem), value, self.index(store, form + beside, b), there)
 
     def index(self, op: Load | Store, at: Affine, b: Builder) -> tuple[Affine, ...]:
@@ -290,9 +300,12 @@ class AheadLaunch:
             for store, results in left.items():
                 wide = self.wide(store)
                 for behind in range(0, AT_ONCE, wide):
-                    at = Affine.of(side.name) * steps + (turn + behind) + self.axis(wide)
+                    at = Affine.of(side.name) * steps + (turn + behind)
+                    if wide == 1:
+                        b.store(self.left[store], results[behind], self.place(line.name, at))
+                        continue
                     beside = b.emit(Stack(values=tuple(results[behind : behind + wide]), axis=self.axis(wide))).result
-                    b.store(self.left[store], beside, [line.name, at])
+                    b.store(self.left[store], beside, self.place(line.name, at + self.axis(wide)))
                 results.clear()
             known = following
         return values
@@ -303,14 +316,14 @@ class AheadLaunch:
         for load, ring in zip(self.plan.march.loads, self.rings, strict=True):
             wide, own = self.wide(load), list[Value]()
             for first in range(0, AT_ONCE, wide):
-                at = Affine.of(part.name) * self.plan.steps + (turn + first) + self.axis(wide)
-                tile = b.load(ring, [line.name, at])
-                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
+                at = Affine.of(part.name) * self.plan.steps + (turn + first)
+                tile = b.load(ring, self.place(line.name, at + self.axis(wide) if wide > 1 else at))
+                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
             read.append(own)
         return [list(elements) for elements in zip(*read, strict=True)]
 
     def wide(self, op: Load | Store) -> int:
-        return min(AT_ONCE, ALIGNMENT // bytes_of(mem_of(op.mem).dtype))
+        return min(AT_ONCE, ALIGNMENT // bytes_of(mem_of(op.mem).dtype)) if self.plan.steps_beside else 1
 
     def axis(self, wide: int) -> str:
         """Steps side by side."""

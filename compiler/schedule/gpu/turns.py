@@ -14,16 +14,12 @@ from compiler.hir.memory import Check, Load, Store
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import further, small_digits
-from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.scatter_targets import most_elements
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start, iterations
-from compiler.schedule.threads import BLOCK
 
 TURNS = 4
-
-MOST_THREADS = 1024
 
 RESIDENT = 2048
 """Threads of a multiprocessor: with fewer iterations for each of its threads than turns, some would have nothing to do."""
@@ -38,18 +34,6 @@ def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> int:
     stored = {op.mem for op in body if isinstance(op, Store)}
     apart = not any(isinstance(op, Load) and op.mem in stored for op in body)
     return TURNS if straight and apart and _follows_loads(body) and iterations >= known.processors * RESIDENT * TURNS else 1
-
-
-def row_threads(nest: Spread, facts: NestFacts, known: Facts) -> int:
-    """Threads of a block: where data say which elements of an iteration's own row are read, so many that the block has most of a row, and
-    its cache the row."""
-    rows = {loop.variable.name for loop in nest.loops[:-1]}
-    body = _body(nest)
-    loaded = depending([op.result for op in body if isinstance(op, Load)], body)
-    within = any(isinstance(op, Load) and loaded & read_names(op) and rows & read_names(op) for op in body)
-    if not within or turns_of(nest, facts, known) == 1:
-        return BLOCK
-    return min(MOST_THREADS, max(BLOCK, power_of_two(known.about(facts.nest.of_loop(nest.inner).extent) // TURNS)))
 
 
 def _body(nest: Spread) -> list[Instruction]:
