@@ -288,37 +288,41 @@ class AheadLaunch:
         """The steps of a whole part: what those that follow read is on its way meanwhile."""
         steps, left = self.plan.steps, {store: list[Value]() for store in self.plan.stores}
         values, known = list(carried), self.elements(part, 0, line, b)
-
-        def put(store: Store, value: Value) -> None:
-            left[store].append(value)
-
         for turn in range(0, steps, AT_ONCE):
             following = self.elements(part, turn + AT_ONCE, line, b) if turn + AT_ONCE < steps else []
-            for ahead, elements in enumerate(known):
-                place = b.index(self.low + number * steps + (turn + ahead))
+            for step, elements in enumerate(known, turn):
+                place = b.index(self.low + number * steps + step)
+
+                def put(store: Store, value: Value, at: Affine = Affine.of(side.name) * steps + step) -> None:
+                    left[store].append(value)
+                    if len(left[store]) == self.wide(store):
+                        self.put(store, left[store], at, line, b)
+
                 values = one_step(self.plan.march, self.copy, place, values, elements, b, put)
-            for store, results in left.items():
-                wide = self.wide(store)
-                for behind in range(0, AT_ONCE, wide):
-                    at = Affine.of(side.name) * steps + (turn + behind)
-                    if wide == 1:
-                        b.store(self.left[store], results[behind], self.place(line.name, at))
-                        continue
-                    beside = b.emit(Stack(values=tuple(results[behind : behind + wide]), axis=self.axis(wide))).result
-                    b.store(self.left[store], beside, self.place(line.name, at + self.axis(wide)))
-                results.clear()
             known = following
         return values
 
+    def put(self, store: Store, values: list[Value], last: Affine, line: Value, b: Builder) -> None:
+        """Leaves what a line has of some steps, up to the last."""
+        wide = len(values)
+        if wide == 1:
+            b.store(self.left[store], values[0], self.place(line.name, last))
+        else:
+            beside = b.emit(Stack(values=tuple(values), axis=self.axis(wide))).result
+            b.store(self.left[store], beside, self.place(line.name, last - (wide - 1) + self.axis(wide)))
+        values.clear()
+
     def elements(self, part: Value, turn: int, line: Value, b: Builder) -> list[list[Value]]:
         """What the next few steps of a line read, step by step."""
+        first, loads = Affine.of(part.name) * self.plan.steps + turn, self.plan.march.loads
+        if not self.plan.steps_beside:
+            return [[b.load(ring, self.place(line.name, first + step)) for ring in self.rings] for step in range(AT_ONCE)]
         read = list[list[Value]]()
-        for load, ring in zip(self.plan.march.loads, self.rings, strict=True):
+        for load, ring in zip(loads, self.rings, strict=True):
             wide, own = self.wide(load), list[Value]()
-            for first in range(0, AT_ONCE, wide):
-                at = Affine.of(part.name) * self.plan.steps + (turn + first)
-                tile = b.load(ring, self.place(line.name, at + self.axis(wide) if wide > 1 else at))
-                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
+            for step in range(0, AT_ONCE, wide):
+                tile = b.load(ring, self.place(line.name, first + step + self.axis(wide)))
+                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
             read.append(own)
         return [list(elements) for elements in zip(*read, strict=True)]
 
