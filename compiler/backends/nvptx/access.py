@@ -151,7 +151,7 @@ def load(frame: NvptxFrame, op: Load) -> None:
     register = register_type(mem.dtype)
     pad = constant(register, float(op.pad or 0) if register.is_float else int(op.pad or 0))
 
-    predicated = mem.readonly and mem.space is Space.GLOBAL and not op.pad
+    predicated = mem.readonly and mem.space is Space.GLOBAL and not op.pad and not frame.kernel.multiplies_matrices
 
     def one(point: Point) -> LlvmValue:
         mask = mask_of(frame, op.index, point, op.where)

@@ -74,7 +74,7 @@ from compiler.hir.hopper import (
     WarpgroupMma,
     WarpgroupWait,
 )
-from compiler.hir.instruction import Instruction
+from compiler.hir.instruction import Instruction, InstructionFamily
 from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
@@ -84,6 +84,8 @@ from compiler.machines.gpu import Feature
 from compiler.machines.nvidia import first_with
 
 MAX_THREADS = 1024
+
+MATRIX_UNITS = (InstructionFamily.TENSOR_CORE, InstructionFamily.HOPPER)
 
 EMITTERS: dict[type[Instruction], Callable[[NvptxFrame, Any], None]] = {
     Load: access.load,
@@ -203,7 +205,9 @@ def emit_kernel(
     w = module.function(symbol, None, parameters, "ptx_kernel", _bounds(function, target))
     w.parameter_notes = notes
     kernel = NvptxKernel(function, symbol, module, target, tables, debug, emit)
-    kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
+    ops = [op for top in function.body.body for op in top.walk()]
+    kernel.has_checks = any(isinstance(op, Check) for op in ops)
+    kernel.multiplies_matrices = any(op.family in MATRIX_UNITS for op in ops)
     static = shared.plan(function, target)
     if static > shared.STATIC_LIMIT:
         kernel.shared_in_dynamic, kernel.dynamic_start = True, -(-static // 1024) * 1024

@@ -59,6 +59,8 @@ class NvptxKernel:
     dynamic_shared: bool = False
     """Whether the program takes any."""
     has_checks: bool = False
+    multiplies_matrices: bool = False
+    """Whether its threads hold fragments of matrices, which leave no registers for addresses of what isn't loaded."""
     cooperative: bool = False
     """Whether its threads wait for the whole grid."""
     early: bool = False
