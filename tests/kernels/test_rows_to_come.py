@@ -27,7 +27,7 @@ def test_rows_of_large_memories(index: str, columns: int) -> None:
     rows = 1 + (1 << 20) // (4 * columns)
     rng = np.random.default_rng(columns)
     table = rng.integers(-9, 10, (rows, columns)).astype(np.float32)
-    for turns in (0, 1, 31, 200):
+    for turns in (0, 1, 31, 200, 4_000_000 // columns):
         x = rng.integers(0, min(rows, 256), turns).astype({"i32": np.int32, "i64": np.int64, "u8": np.uint8}[index])
         v = rng.integers(-9, 10, (turns, columns)).astype(np.float32)
         sums = np.zeros((rows, columns), np.float32)

@@ -71,17 +71,20 @@ def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distan
 
 
 def _fetch_rows_to_come(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, turns: int) -> None:
-    """Fetches the beginnings of the rows that a loop around goes along so many turns later; its last turns fetch the last row."""
+    """Fetches the beginnings of the rows that a loop around goes along so many turns later; its last turns fetch the last row. Rows that
+    are only read are on their way in time, unless what is stored goes past the caches."""
     w, fetched = frame.w, set[str]()
+    stored = {access.mem.name for access in accesses_of(op) if isinstance(access, Store)}
     for access in accesses_of(op):
         found = row_of(access, op, frame.definitions)
-        if found is None or access.mem.name in fetched:
+        if found is None or access.mem.name in fetched or not (frame.streams or access.mem.name in stored):
             continue
         fetched.add(access.mem.name)
-        elements = constant(I64, bytes_of(mem_of(access.mem).dtype))
+        size = constant(I64, bytes_of(mem_of(access.mem).dtype))
         for dim in mem_of(access.mem).dims:
-            elements = w.mul(elements, frame.affine(dim))
-        with w.when(w.compare("sge", elements, constant(I64, FAR_ROWS))):
+            size = w.mul(size, frame.affine(dim))
+        is_far = w.compare("sge", size, constant(I64, FAR_ROWS))
+        with w.when(w.binary("and", is_far, w.compare("slt", low, high))):
             _fetch_row_to_come(frame, access, found, op.variable.name, low, high, turns)
 
 
