@@ -1,6 +1,6 @@
 """Loops along rows that data choose and that do little but move elements. LLVM would take several vectors a turn and what is left one by
 one, which is most of a short row. They become loops of whole vectors, and of vectors under a mask for what is left. Rows that
-fill lines of the cache can then be stored past it.
+fill lines of the cache can then be stored past it. Behind a check they run only where it passed: their vectors need no masks for that.
 
 for i in 0..n place=simd { store %out[i], (load %x[i]) }   =>
     for v in 0..n/16 { .. of 16 v + simd }  for v in n/16..ceil(n/16) { .. of 16 v + simd, as far as that is below n }"""
@@ -13,8 +13,8 @@ from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Binary, Cast, Const, dtype_of
-from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
@@ -67,10 +67,28 @@ class _InVectors(Rebuild):
     lanes: dict[For, int] = field(factory=dict, kw_only=True)
     compared: str = field(kw_only=True)
     """The type in which lanes are compared, as wide as the narrowest that have masks."""
+    passed: Value | None = field(default=None, init=False)
+    """The condition of the last check in the regions around."""
+
+    def region(self, region: Region, into: Builder) -> None:
+        before = self.passed
+        super().region(region, into)
+        self.passed = before
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
+        if isinstance(op, Check):
+            self.passed = self.values[op.condition]
         if not isinstance(op, For) or op not in self.lanes:
             return self.copy(op, into)
+        if self.passed is None:
+            self.row(op, into)
+        else:
+            with into.branch(self.passed) as (then, _, _):
+                self.row(op, then)
+        return []
+
+    def row(self, op: For, into: Builder) -> None:
+        """The loops in the place of one."""
         lanes = self.lanes[op]
         low, simd = self.form(op.low), self.axis("simd", lanes)
         count = Affine.of(into.op("max", into.index(self.form(op.high) - low), into.const(0, "index")).name)
@@ -81,7 +99,6 @@ class _InVectors(Rebuild):
             first = Affine.of(loop.variable.name) * lanes
             rest, within = (body.cast(body.index(form), self.compared) for form in (count - first, Affine.of(simd)))
             self.turns(op, low + first + Affine.of(simd), body.op("lt", within, rest), body)
-        return []
 
     def turns(self, op: For, at: Affine, inside: Value | None, into: Builder) -> None:
         """The turns of a loop at these places, as far as they are `inside`."""
