@@ -31,6 +31,9 @@ from runtime.records import evolve, frozen
 LEAST_READS = 16
 """Products in which an element takes part from which a copy pays."""
 
+SHORT_SUM = 4
+"""Vectors of terms up to which a sum takes longer across lanes than results of which there are few do in a vector of their own."""
+
 TURNED = "t"
 """Digit of axes in the second table."""
 
@@ -156,8 +159,17 @@ class PlacingTurned(Placing):
         elements = b.op("max", b.product([b.count(dim) for dim in operand.type.dims]), b.const(1, "index"))
         often = b.op("ge", work, b.mul(elements, b.const(LEAST_READS, "index")))
         tiled = [plan for plan in self.turned.table.plans if plan.axis == operand.axis or (plan.place == self.outer and plan.tile > 1)]
-        full = [b.op("ge", b.index(self.field.axes[plan.axis]), b.const(plan.tile, "index")) for plan in tiled]
-        return reduce(b.both, full, often)
+        return reduce(b.both, [self.fills(plan, operand, b) for plan in tiled], often)
+
+    def fills(self, plan: AxisPlan, operand: TurnedOperand, b: Builder) -> Value:
+        """Whether an axis fills its tiles, or is half a vector of a reduction of short sums."""
+        extent = b.index(self.field.axes[plan.axis])
+        full = b.op("ge", extent, b.const(plan.tile, "index"))
+        if plan.axis != operand.axis or plan.place == self.outer:
+            return full
+        half = b.op("ge", extent, b.const(max(1, plan.lanes // 2), "index"))
+        short = b.op("le", b.index(self.field.axes[operand.product.k[0]]), b.const(SHORT_SUM * plan.lanes, "index"))
+        return b.op("or", full, b.op("and", half, short))
 
     def copy(self, operand: TurnedOperand, region: TileRegion) -> Value:
         """The copy, whose rows are an odd number of cache lines apart, so that they share no cache sets."""

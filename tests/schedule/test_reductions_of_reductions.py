@@ -46,6 +46,7 @@ def largest(x: tensor[N, K, T], y: tensor[C, K, T]): tensor {
 }
 """
 SHAPES = [(1, 1, 1), (5, 3, 31), (64, 33, 5), (67, 131, 4), (33, 48, 96), (100, 16, 1), (9, 64, 17), (0, 40, 3), (35, 0, 3), (35, 40, 0)]
+SHAPES += [(70, 5, 3), (67, 12, 5), (70, 9, 65), (70, 31, 8)]  # few centres, whose results fill a part of a vector
 
 
 def distances(x: Any, y: Any) -> Any:
@@ -72,10 +73,11 @@ def test_reductions_of_reductions(dtype: str, threads: int) -> None:
 def test_numbers_that_are_not_finite_count() -> None:
     program = zynml.compile(SOURCE.replace(", T]", ", f32]").replace(": T ", ": f32 "))
     random = np.random.default_rng(6)
-    x, y = random.standard_normal((70, 9)).astype(np.float32), random.standard_normal((37, 9)).astype(np.float32)
-    x[3, 2], x[11, 8], y[36, 0] = np.nan, np.inf, -np.inf
-    squares = (distances(x, y) ** 2).sum(2)
-    np.testing.assert_allclose(program.nearest(x, y), squares.min(1), rtol=1e-5)
+    for centres in 37, 12:
+        x, y = random.standard_normal((70, 9)).astype(np.float32), random.standard_normal((centres, 9)).astype(np.float32)
+        x[3, 2], x[11, 8], y[-1, 0] = np.nan, np.inf, -np.inf
+        squares = (distances(x, y) ** 2).sum(2)
+        np.testing.assert_allclose(program.nearest(x, y), squares.min(1), rtol=1e-5)
 
 
 def test_what_rows_share_is_turned() -> None:
