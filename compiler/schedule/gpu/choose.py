@@ -10,6 +10,7 @@ from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
+from compiler.passes.counting_up import counting_up
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.split_roles import puts_ahead, split_roles
 from compiler.schedule import running
@@ -127,6 +128,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     launches = None if field is None else _of_field(field, facts)
     if launches is not None:
         return launches
+    nest = counting_up(nest)
     nest_facts = analyse(nest)
     try:
         launches = nest_launches(nest, nest_facts, facts)
