@@ -31,7 +31,8 @@ HELPERS = 128
 """Threads of a block that copy and store."""
 
 SECTOR = 32
-"""Bytes of memory that are read together: so many lines a block has at least, where neighbours lie side by side."""
+"""Bytes of memory that are read together: so many of neighbouring lines a block has at least, or half as many where some multiprocessors
+would have no block."""
 
 MOST_LINES = 128
 """Of a block."""
@@ -92,7 +93,9 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     widths = [bytes_of(mem_of(op.mem).dtype) for op in inside]
     if not {bytes_of(mem_of(op.mem).dtype) for op in march.loads} <= {4, 8}:
         return None
-    lines = min(MOST_LINES, max(SECTOR // min(widths), power_of_two(-(-total // known.processors)) // 2))
+    each = power_of_two(-(-total // known.processors))
+    sector = SECTOR // min(widths)
+    lines = min(MOST_LINES, max(sector // 2, min(sector, each), each // 2))
     along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
     steps = min(MOST_STEPS, max(AT_ONCE, PART_BYTES * (1 + along) // (lines * sum(widths[: len(march.loads)]))))
     length = (loop.high - loop.low).value
