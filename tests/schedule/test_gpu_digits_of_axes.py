@@ -1,0 +1,96 @@
+"""Axes that indices divide: scales of groups, enlarged pictures, channels that become pixels. Each has two digits, with which all indices
+are affine; where the divisor doesn't divide the extent nothing is taken apart. Expected values from NumPy, of whole numbers."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.memory import Load
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import Mem
+from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
+
+UNPACKED = """def f(q: tensor[N, K, u8], s: tensor[N, G]) {
+    compute(q, s) -> tensor[N, 2*K, f32] {
+        for i in 0..N, k in 0..K:
+            out[i, 2 * k] = (((q[i, k] & 15) as i32) - 8) as f32 * s[i, k / 16]
+            out[i, 2 * k + 1] = (((q[i, k] >> 4) as i32) - 8) as f32 * s[i, k / 16]
+    }
+}"""
+ENLARGED = """def f(x: tensor[N, H, W, f32]) {
+    compute(x) -> tensor[N, 2*H, 3*W, f32] { for n in 0..N, y in 0..2*H, q in 0..3*W: out[n, y, q] = x[n, y / 2, q / 3] }
+}"""
+SHUFFLED = """def f(x: tensor[N, C, H, W, f32]) {
+    compute(x) -> tensor[N, C / 4, 2*H, 2*W, f32] {
+        for n in 0..N, c in 0..C / 4, y in 0..2*H, q in 0..2*W: out[n, c, y, q] = x[n, 4 * c + (y % 2) * 2 + q % 2, y / 2, q / 2]
+    }
+}"""
+
+
+def whole(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).integers(0, 100, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("target", ["emulator:sm_90a", "cpu"])
+@pytest.mark.parametrize("columns", [16, 64, 256, 40])
+def test_scales_of_groups(target: str, columns: int) -> None:
+    q = np.random.default_rng(columns).integers(0, 256, (5, columns), dtype=np.uint8)
+    s = whole(5, -(-columns // 16))
+    scales = s.repeat(16, axis=1)[:, :columns]
+    wanted = np.stack([((q & 15).astype(np.int32) - 8) * scales, ((q >> 4).astype(np.int32) - 8) * scales], axis=2).reshape(5, -1)
+    assert np.array_equal(zynml.compile(UNPACKED, device=target).f(q, s), wanted)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 5), (1, 8, 64)])
+def test_pixels_that_are_repeated(shape: tuple[int, ...]) -> None:
+    x = whole(*shape)
+    assert np.array_equal(zynml.compile(ENLARGED, device="emulator:sm_90a").f(x), x.repeat(2, axis=1).repeat(3, axis=2))
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1, 1), (2, 12, 5, 7), (1, 8, 4, 64)])
+def test_channels_that_become_pixels(shape: tuple[int, ...]) -> None:
+    n, c, h, w = shape
+    x = whole(*shape)
+    wanted = x.reshape(n, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // 4, 2 * h, 2 * w)
+    assert np.array_equal(zynml.compile(SHUFFLED, device="emulator:sm_90a").f(x), wanted)
+
+
+def field_of(extent: int, *divisors: int) -> HirFunction:
+    """A map along an axis that reads a memory at each of its quotients."""
+    function = FunctionBuilder("f", Form.FIELD)
+    x = function.parameter("x", Mem("f32", tuple(Affine.of(extent) for _ in divisors), readonly=True))
+    out = function.parameter("out", Mem("f32", (Affine.of(extent),)))
+    k = Affine.of(function.axis("k", Affine.of(extent)))
+    function.body.store(out, function.body.load(x, [k.floordiv(divisor) for divisor in divisors]), [k])
+    return function.finish()
+
+
+def indices(field: HirFunction) -> list[str]:
+    return [str(form) for op in field.body.body if isinstance(op, Load) for form in op.index]
+
+
+def test_quotients_become_digits() -> None:
+    taken_apart = with_digits_of_axes(field_of(96, 4, 8, 1))
+    assert {name: extent.value for name, extent in taken_apart.axes.items()} == {"k_high_high": 12, "k_high_low": 2, "k_low": 4}
+    assert indices(taken_apart) == ["2*k_high_high+k_high_low", "k_high_high", "8*k_high_high+4*k_high_low+k_low"]
+
+
+@pytest.mark.parametrize(("extent", "divisor"), [(97, 4), (4, 4), (3, 8)])
+def test_extents_that_a_divisor_does_not_divide_stay(extent: int, divisor: int) -> None:
+    field = field_of(extent, divisor)
+    assert with_digits_of_axes(field) is field
+
+
+def test_heavy_terms_leave_threads_few_elements() -> None:
+    """A term of some hundred operations isn't written out for many elements of a thread."""
+    text = """def f(n: int, x: tensor[M]) {
+        compute(n, x) -> tensor[M, i32] { for j in 0..M {
+            var count: i32 = 0
+            for i in 0..n { if uniform(7, i, j) < 0.5: count += 1 }
+            out[j] = count
+        } }
+    }"""
+    (call,) = zynml.compile(text)._session.launches_like(["n=1000, x=4096:f32"], "emulator:sm_90a")
+    assert len(str(call.threads.launches.launches[-1].function).splitlines()) < 1500
