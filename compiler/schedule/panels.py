@@ -26,6 +26,9 @@ PART, TURNS = 4096, 4
 LEAST_ROWS, LEAST_BYTES = 16, 4 << 10
 """Rows, and bytes of the operand of columns from which a product is packed: below, copying takes longer than it saves."""
 
+ACROSS_LANES, ACROSS_DEPTH = 512, 2
+"""These bytes and terms where the tiles of what isn't packed have terms in lanes: each of their sums is one across lanes."""
+
 IN_PLACE_TILES = 512
 """So are these of columns that vectors read in place as well as from panels, in tiles of results: the second cache holds them with the
 rows, and the larger a tile is, the fewer pages and lines of the cache are looked for in the time of a multiplication."""
@@ -110,11 +113,13 @@ class PlacingPacked(PlacingFewColumns):
         if not self.product.sums:
             least = b.const(LEAST_OTHERS, "index")
             return b.op("and", b.op("ge", b.op("min", rows, columns), least), b.op("ge", terms, b.const(1, "index")))
-        enough = LEAST_BYTES // bytes_of(self.product.dtype)
+        enough, deep = LEAST_BYTES // bytes_of(self.product.dtype), LEAST_DEPTH
+        if any(plan.lanes > 1 for plan in self.table.plans if plan.axis in self.product.k):
+            enough, deep = ACROSS_LANES // bytes_of(self.product.dtype), ACROSS_DEPTH
         if self.packing.in_place:
             enough = IN_PLACE_TILES * self.packing.rows.plan.tile * self.packing.columns.plan.tile
         result = b.op("ge", b.mul(terms, columns), b.const(enough, "index"))
-        for number, some in (terms, LEAST_DEPTH), (rows, LEAST_ROWS):
+        for number, some in (terms, deep), (rows, LEAST_ROWS):
             result = b.both(result, b.op("ge", number, b.const(some, "index")))
         return result
 

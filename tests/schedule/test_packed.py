@@ -84,7 +84,7 @@ PRODUCTS = [
 
 def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> HirFunction:
     """The field in panels of any size, in small blocks."""
-    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_TILES"):
+    for name in ("LEAST_DEPTH", "LEAST_ROWS", "LEAST_BYTES", "IN_PLACE_TILES", "ACROSS_LANES", "ACROSS_DEPTH"):
         monkeypatch.setattr(panels, name, 1)
     monkeypatch.setattr(panels, "PART", 128)
     monkeypatch.setattr(panels, "LONG_SUM", 2)
