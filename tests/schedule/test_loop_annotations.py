@@ -108,7 +108,7 @@ def test_a_serial_loop_is_one_loop_of_a_thread() -> None:
 
 
 def test_a_parallel_loop_is_shared_out_to_threads() -> None:
-    assert re.search(r"^ *j: time,", compiled(MAP).schedule, re.M)
+    assert re.search(r"^ *j: time,", compiled(MAP, outer="@parallel").schedule, re.M)
     assert re.search(r"^ *j: thread,", compiled(MAP, inner="@parallel").schedule, re.M)
 
 
