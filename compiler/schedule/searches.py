@@ -107,8 +107,9 @@ def _first_of(target: Reduce, values: Value, places: Value, over: list[str], b: 
     if not is_float(dtype_of(values)):
         (place,) = b.reduce("min", b.select(equal, places, b.const(LAST_INDEX, dtype_of(places))), over=over)
         return top, place
-    is_zero = b.op("eq", top, b.const(0.0, dtype_of(top)))
-    with b.branch(is_zero, [Tile(dtype_of(value)) for value in (values, places)]) as (then, otherwise, chosen):
+    is_zero, rest = b.op("eq", top, b.const(0.0, dtype_of(top))), union_axes(top)
+    some_zero = b.reduce("or", is_zero, over=[name for name, _ in rest])[0] if rest else is_zero
+    with b.branch(some_zero, [Tile(dtype_of(value), rest) for value in (values, places)]) as (then, otherwise, chosen):
         chosen.likely = False
         then.yield_(*then.reduce(target.monoid, values, places, over=over))
         equal = otherwise.op("or", equal, otherwise.op("ne", values, values))

@@ -90,3 +90,36 @@ def test_the_value_is_that_of_the_first_of_equal_zeros(op: str) -> None:
     values, places = program.rows(x)
     assert np.signbit(values).tolist() == [False, True]
     assert places.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("columns", [1, 5, 33])
+def test_the_best_of_several_rows_at_once_and_its_place_are_used_afterwards(columns: int) -> None:
+    """Sums compared side by side: a register has the best of several rows, of which some are zeros of both signs."""
+    program = zynml.compile(
+        """def nearest(x: tensor[R, D], c: tensor[M, D]) {
+            compute(x, c) -> (distance: tensor[R], place: tensor[R, i64]) {
+                for i in 0..R {
+                    var best = inf
+                    var at = 0
+                    for j in 0..M {
+                        var d = 0.0
+                        for k in 0..D: d += (x[i, k] - c[j, k]) * (x[i, k] - c[j, k])
+                        if d < best {
+                            best = d
+                            at = j
+                        }
+                    }
+                    distance[i] = sqrt(best)
+                    place[i] = at
+                }
+            }
+        }""",
+        threads=1,
+    )
+    rng = np.random.default_rng(columns)
+    x, c = rng.standard_normal((35, columns)).astype(np.float32), rng.standard_normal((41, columns)).astype(np.float32)
+    x[3] = x[5] = c[40] = c[7]
+    squares = ((x[:, None].astype(np.float64) - c) ** 2).sum(2)
+    distance, place = program.nearest(x, c)
+    np.testing.assert_array_equal(place, squares.argmin(1))
+    np.testing.assert_allclose(distance, np.sqrt(squares.min(1)), rtol=1e-5)
