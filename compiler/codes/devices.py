@@ -24,8 +24,9 @@ CODES = (
     ),
     code(
         "0503",
-        "too much shared memory",
-        """The block asks for more shared memory than any device has.""",
+        "too much memory of a block or of an iteration",
+        """The block asks for more shared memory than any device has, or has an array of which each iteration would need more than a GPU
+        has for each of its threads.""",
         f"let x = zeros(8)\nlet y = compute(x) @shared(300000) {_COPY}",
         f"let x = zeros(8)\nlet y = compute(x) {_COPY}",
     ),

@@ -115,10 +115,12 @@ class SetSlot(Instruction):
 @instruction("alloc", InstructionFamily.MEMORY, Effect.WRITE)
 class Alloc(Instruction):
     """`%t = alloc : mem<NxKxf32, local>`: scratch memory for the rest of the function, undefined until written; extents are sizes. With
-    `zeros=true` it is zeros at first, and whoever uses it leaves it so."""
+    `zeros=true` it is zeros at first, and whoever uses it leaves it so. With `array=true` it is an array of the program, whose
+    elements may become slots."""
 
     type: Mem = attribute()
     zeros: bool = attribute(False)
+    array: bool = attribute(False)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return [self.type]

@@ -12,7 +12,7 @@ from compiler.hir.module import FaultSite
 from compiler.hir.types import Mem
 from compiler.lowering.bindings import Bindings
 from compiler.lowering.enclosing import Enclosing
-from compiler.lowering.flows import Flows
+from compiler.lowering.flows import Flows, Key
 from compiler.lowering.kernel import Equation, Signature
 from compiler.lowering.numbers import Number, Operand
 from compiler.lowering.ranges import NumberRange
@@ -50,7 +50,8 @@ def silent() -> Fault:
 
 @define(eq=False)
 class Memory:
-    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace, tile. `flat`: one index runs over all elements of
+    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace, tile,
+    array. `flat`: one index runs over all elements of
     `shape`. `open`: a result whose rank its first index decides. `called`: what the program calls it, where that isn't its name in HIR."""
 
     name: str
@@ -64,6 +65,8 @@ class Memory:
     span: Span | None = None
     open: bool = False
     called: str = ""
+    flow: Key | None = None
+    """Of what is written without a type: under what the types that reach its elements are noted."""
 
     @property
     def in_words(self) -> str:

@@ -155,7 +155,7 @@ def tile(body: Body, node: nodes.TileVariable) -> None:
     value = body.build.alloc(mem, node.name) if body.here.depth else body.owner.value(node.name, Mem(hir_name(dtype), dims))
     if not body.here.depth:
         body.workspaces.append((value, dtype, dims))
-    body.memories[node.name] = Memory(node.name, value, dtype, dims, "tile", True, shape=dims, span=node.span)
+    body.memories[node.name] = Memory(node.name, value, dtype, dims, "tile", True, shape=dims, span=node.span, flow=("tile", node.name))
     body.names.bind(node.name, TensorOperand(node.name), node.span, "a tile")
 
 

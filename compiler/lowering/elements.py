@@ -21,6 +21,7 @@ def _index(body: Body, node: nodes.Index, into: DType | None) -> Operand:
             node.span,
             hint="loop over the elements: `for t in 0..64: ... x[q + t]`",
         )
+    node = elements_joined(body, node)
     owner = evaluate(body, node.value)
     if isinstance(owner, Tuple):
         position = number(body, node.indices[0]).constant if len(node.indices) == 1 else None
@@ -39,6 +40,28 @@ def _index(body: Body, node: nodes.Index, into: DType | None) -> Operand:
         indices = _broadcast(body, memory, broadcast[memory.name], indices, node)
     forms = index_forms(body, memory, indices, node)
     return load(body, memory, forms, node, tuple(index.span for _, index in indices), into)
+
+
+def array_named(body: Body, name: str) -> Memory | None:
+    """The array that a name means; None where it means anything else."""
+    binding = body.names.lookup(name)
+    operand = binding.value if binding is not None else None
+    if not isinstance(operand, TensorOperand) or operand.name not in body.memories:
+        return None
+    memory = body.memories[operand.name]
+    return memory if memory.role == "array" else None
+
+
+def elements_joined(body: Body, node: nodes.Index) -> nodes.Index:
+    """`a[i][j]` of an array of arrays as `a[i, j]`."""
+    root: nodes.Expression = node
+    indices: list[nodes.Expression] = []
+    while isinstance(root, nodes.Index):
+        indices[:0] = root.indices
+        root = root.value
+    if root is node.value or not isinstance(root, nodes.Name) or array_named(body, root.name) is None:
+        return node
+    return nodes.Index(value=root, indices=tuple(indices), span=node.span)
 
 
 def indices_of(body: Body, node: nodes.Index) -> list[tuple[Number, nodes.Expression]]:

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
+from compiler.lowering import arrays
 from compiler.lowering.bindings import Bindings
 from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import choose
 from compiler.lowering.declared_types import fitted
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, Tuple, typed, value_of
+from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, TensorOperand, Tuple, typed, value_of
 from compiler.lowering.patterns import match_of
 from compiler.lowering.walk import Arguments, calls, evaluate, run
 from compiler.typed_ast import nodes
@@ -58,12 +59,16 @@ def call_function(body: Body, function: nodes.Function, arguments: Arguments, no
         try:
             for parameter, value in values:
                 given = evaluate(body, value, into) if isinstance(value, nodes.Expression) else value
-                if isinstance(given, Number | Tuple | Record | Choice):
+                if isinstance(given, TensorOperand) and arrays.is_array(body, given) and parameter.annotation is not None:
+                    given = arrays.fitted_array(body, given, parameter.annotation, node.span, f"the parameter `{parameter.name}`")
+                elif isinstance(given, Number | Tuple | Record | Choice):
                     given = _converted(body, given, parameter.annotation, function, f"the parameter `{parameter.name}`", node)
                 body.names.bind(parameter.name, given, parameter.span, "a parameter")
             result = _value(body, function, into)
         finally:
             body.inlining.pop()
+    if function.result is not None and isinstance(result, TensorOperand) and arrays.is_array(body, result):
+        return arrays.fitted_array(body, result, function.result, node.span, f"the result of `{name}`")
     if function.result is not None and isinstance(result, Number | Tuple | Record | Choice):
         return _converted(body, result, function.result, function, f"the result of `{name}`", node)
     return result

@@ -77,8 +77,8 @@ def load(
     if body.final:
         where = guard(body, memory, index, node, index_spans)
     value = body.build.load(memory.value, index, where=where)
-    if memory.role == "tile":
-        flow = body.flows.before(("tile", memory.name), memory.dtype)
+    if memory.flow is not None:
+        flow = body.flows.before(memory.flow, memory.dtype)
         return in_sum(body, typed(value, memory.dtype, flow.origin, flow.weak), into)
     number = typed(value, memory.dtype, memory.dtype)
     if memory.role == "result" and not body.final:

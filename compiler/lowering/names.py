@@ -69,6 +69,8 @@ def _field(body: Body, node: nodes.Field, into: DType | None) -> Operand:
             return bound_value(body, binding)
     owner = evaluate(body, node.value, into)
     if isinstance(owner, TensorOperand):
+        if node.name == "len" and body.memories[owner.name].role == "array":
+            return affine(shape_of(body, owner)[0])
         if node.name == "shape":
             return Tuple(tuple(affine(dim) for dim in shape_of(body, owner)))
         raise fault(

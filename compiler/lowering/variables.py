@@ -2,13 +2,14 @@
 that flows in; what flows is noted here and used by the next walk."""
 
 from compiler.diagnostics import Label
-from compiler.lowering import whole_tensor
+from compiler.lowering import arrays, whole_tensor
 from compiler.lowering.arithmetic import binary, negate
 from compiler.lowering.bindings import BoundParts, BoundVariable
 from compiler.lowering.body import Body, fault, silent
 from compiler.lowering.composites import Composite, alike, kind_of, leaves, mapped, numbers_of, unknown_case
 from compiler.lowering.declared_types import fitted, zeros_of
 from compiler.lowering.dtypes import keeps_value, scalar_named
+from compiler.lowering.elements import array_named
 from compiler.lowering.flows import Key
 from compiler.lowering.names import part_of, read, undefined
 from compiler.lowering.numbers import Nothing, Number, Operand, TensorOperand, Tuple, literal, typed, value_of
@@ -22,6 +23,9 @@ from compiler.typed_ast.walk import walk
 
 @executes(nodes.Let)
 def _let(body: Body, node: nodes.Let, into: DType | None) -> None:
+    if arrays.declares_array(body, node):
+        arrays.declare(body, node)
+        return
     if body.kind in whole_tensor.KINDS and whole_tensor.let_whole(body, node, into):
         return
     if node.value is None:
@@ -53,6 +57,9 @@ def _bind_pattern(body: Body, pattern: nodes.Pattern, value: Operand, node: node
         case nodes.BindingPattern(name=name):
             if isinstance(value, Nothing):
                 raise fault("0203", f"`{name}` gets no value", node.span)
+            if isinstance(value, TensorOperand) and arrays.is_array(body, value):
+                arrays.bind_copy(body, name, value, node)
+                return
             if node.mutable and isinstance(value, Composite):
                 _declare_parts(body, name, value, node)
                 return
@@ -158,6 +165,9 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign, into:
         raise forbidden(body, "an assignment to this target", target)
     binding = body.names.lookup(target.name)
     if binding is not None and isinstance(binding.value, TensorOperand):
+        if (array := array_named(body, target.name)) is not None:
+            arrays.assign(body, array, binding, node)
+            return
         if body.kind in whole_tensor.KINDS:
             whole_tensor.assign_whole(body, target, node, into)
             return

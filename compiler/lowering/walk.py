@@ -104,13 +104,17 @@ def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:
     if isinstance(operand, Tuple) and operand.counts and isinstance(operand.elements[0], Number):
         return operand.elements[0]
     if isinstance(operand, TensorOperand):
-        rank = len(body.memories[operand.name].dims)
+        memory = body.memories[operand.name]
+        rank, hint = len(memory.dims), f"index it: `{words(node)}[{', '.join('ijklmn'[: len(memory.dims)])}]`"
+        if memory.role == "array":
+            hint = "bind it to a name, and index that" if isinstance(node, nodes.ListLiteral | nodes.Repeat) else hint
+            raise fault("0203", f"`{words(node)}` is an array where a number is needed", node.span, "a whole array", hint)
         raise fault(
             "0203",
             f"`{words(node)}` is a tensor of {rank} {'axis' if rank == 1 else 'axes'} where a number is needed",
             node.span,
             "a whole tensor",
-            f"index it: `{words(node)}[{', '.join('ijklmn'[:rank])}]`",
+            hint,
         )
     kind = "a tuple" if isinstance(operand, Tuple) else f"a `{operand.name}`" if isinstance(operand, Record | Choice) else "no value"
     raise fault("0203", f"`{words(node)}` is {kind} where a number is needed", node.span)
@@ -189,7 +193,7 @@ def block_value(body: Body, block: nodes.Block, into: DType | None = None) -> Op
 
 _CONSTRUCTS: tuple[tuple[type[nodes.Node] | tuple[type[nodes.Node], ...], str], ...] = (
     ((nodes.StringLiteral, nodes.FString), "a string"),
-    ((nodes.ListLiteral, nodes.Comprehension), "a list"),
+    (nodes.Comprehension, "a list"),
     (nodes.DictLiteral, "a map"),
     (nodes.Lambda, "a lambda"),
     (nodes.Range, "a range as a value"),

@@ -161,7 +161,7 @@ def _mentions_tensor(body: Body, node: nodes.Expression) -> bool:
     match node:
         case nodes.Name(name=name):
             binding = body.names.lookup(name)
-            return binding is not None and isinstance(binding.value, TensorOperand)
+            return binding is not None and isinstance(binding.value, TensorOperand) and body.memories[binding.value.name].role != "array"
         case nodes.Index():
             return False
         case nodes.Call(function=nodes.Name(name="reduce")):

@@ -49,6 +49,10 @@ def _text(node: nodes.Node, depth: int) -> str:
             return f"{_operand(left, depth)} {operator} {behind}"
         case nodes.TupleLiteral(elements=elements):
             return f"({', '.join(map(inner, elements))})"
+        case nodes.ListLiteral(elements=elements):
+            return f"[{', '.join(map(inner, elements))}]"
+        case nodes.Repeat(element=element, count=count):
+            return f"[{inner(element)}; {inner(count)}]"
         case nodes.Range(low=low, high=high, step=step, inclusive=inclusive):
             return f"{inner(low)}..{'=' if inclusive else ''}{inner(high)}{f' step {inner(step)}' if step else ''}"
         case nodes.Conditional(condition=condition, then=then, otherwise=otherwise):

@@ -3,8 +3,9 @@
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.lowering.arithmetic import binary, kept_in, negate
+from compiler.lowering.bindings import Binding
 from compiler.lowering.body import Access, Body, Memory, fault, silent
-from compiler.lowering.elements import indices_of
+from compiler.lowering.elements import elements_joined, indices_of
 from compiler.lowering.flows import Flow
 from compiler.lowering.indices import guard, index_forms, load, note
 from compiler.lowering.names import undefined
@@ -39,6 +40,8 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
             others=(Label(binding.span, f"{binding.how} here"),),
         )
     memory = body.memories[binding.value.name]
+    if memory.role == "array":
+        require_writable(memory, binding, target.span)
     if memory.writable:
         return memory
     if memory.role == "captured":
@@ -60,7 +63,16 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
     )
 
 
+def require_writable(memory: Memory, binding: Binding, span: Span) -> None:
+    """0205 unless the array is a `var`."""
+    if binding.how != "a `var`":
+        others = (Label(binding.span, f"{binding.how} here"),)
+        hint = f"declare it with `var {memory.in_words} = ...`" if binding.how == "a `let`" else "change a copy: `var copy = ...`"
+        raise fault("0205", f"an array that is {binding.how} can't be changed", span, hint=hint, others=others)
+
+
 def store(body: Body, target: nodes.Index, node: nodes.Assign, into: DType | None) -> None:
+    target = elements_joined(body, target)
     if node.operator is None:
         value = evaluate(body, node.value, target_memory(body, target).dtype if _updates(target, node.value) else into)
         if not isinstance(value, Number):
@@ -112,6 +124,7 @@ def _as_accumulating(body: Body) -> Access:
 
 
 def store_number(body: Body, target: nodes.Index, value: Number, node: nodes.Assign | None = None) -> None:
+    target = elements_joined(body, target)
     memory = target_memory(body, target)
     forms, spans = _target_forms(body, memory, target, node)
     _write(body, memory, forms, value, value, target, spans, node)
@@ -152,9 +165,9 @@ def _write(
     )
     if memory.role == "result":
         result_flow(body, memory.name, flowing)
-    if memory.role == "tile":
-        variable_flow(body, ("tile", memory.name), flowing)
-    if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role not in ("result", "tile")):
+    if memory.flow is not None:
+        variable_flow(body, memory.flow, flowing)
+    if value.dtype.is_float and not memory.dtype.is_float and (body.final or (memory.role != "result" and memory.flow is None)):
         declared = (Label(memory.span, f"`{memory.name}` holds {memory.dtype.value}"),) if memory.span is not None else ()
         written = node.value if node is not None else target
         raise fault(

@@ -20,7 +20,7 @@ from runtime.records import define, field
 
 def canonicalize(function: HirFunction) -> HirFunction:
     """The function with every rule of `RULES` applied."""
-    return _Canonicalize(function, RULES).run()
+    return Canonicalizing(function, RULES).run()
 
 
 def constant(value: Value) -> int | float | bool | None:
@@ -287,7 +287,7 @@ RULES = (
 
 
 @define(eq=False)
-class _Canonicalize(Rewriting):
+class Canonicalizing(Rewriting):
     """Rules, and structure: a branch whose condition is known is its taken side; a check that holds is none."""
 
     defined: dict[str, Value] = field(factory=dict, init=False)

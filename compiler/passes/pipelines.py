@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 
 from compiler.hir.module import Form, HirFunction
+from compiler.passes.arrays_to_slots import arrays_to_slots
 from compiler.passes.canonicalize import canonicalize
 from compiler.passes.cse import cse
 from compiler.passes.dce import dce
@@ -28,7 +29,8 @@ def _loops_of_threads(function: HirFunction) -> HirFunction:
 
 
 NEST: tuple[NamedPass, ...] = (
-    NamedPass("threads-to-loops", _loops_of_threads),  # of custom kernels; first, since the others know loops only
+    NamedPass("arrays-to-slots", arrays_to_slots),  # first: variables of a thread may live across its barriers
+    NamedPass("threads-to-loops", _loops_of_threads),  # of custom kernels, since the others know loops only
     NamedPass("slots-to-carried", slots_to_carried),
     NamedPass("canonicalize", canonicalize),
     NamedPass("cse", cse),
