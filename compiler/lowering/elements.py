@@ -59,7 +59,10 @@ def elements_joined(body: Body, node: nodes.Index) -> nodes.Index:
     while isinstance(root, nodes.Index):
         indices[:0] = root.indices
         root = root.value
-    if root is node.value or not isinstance(root, nodes.Name) or array_named(body, root.name) is None:
+    if root is node.value or not isinstance(root, nodes.Name):
+        return node
+    binding = body.names.lookup(root.name)
+    if binding is None or (binding.how != "poison" and array_named(body, root.name) is None):
         return node
     return nodes.Index(value=root, indices=tuple(indices), span=node.span)
 
