@@ -14,6 +14,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault, fault
 from compiler.hir import numbers
 from compiler.hir.types import DTYPES, is_float
+from runtime.bits import counted_bits
 
 Array = np.ndarray[Any, Any]
 
@@ -305,6 +306,8 @@ def tile_unary(operator: str, dtype: str, a: Array) -> Array:
             return np.abs(a)
         case "not":
             return ~a
+        case "popcount" | "leading_zeros" | "trailing_zeros":
+            return counted_bits(operator, a).astype(a.dtype)
     if is_float(dtype):
         return round_array(np.asarray(FLOAT_UNARY[operator](a.astype(np.float64))), dtype)
     return np.sign(a).astype(a.dtype) if operator == "sign" else a

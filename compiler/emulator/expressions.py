@@ -85,6 +85,12 @@ def unary(operator: str, dtype: str, a: str) -> str:
             return f"(not {a})" if dtype == "i1" else wrapped(f"~{a}", dtype)
         case "sign":
             return f"(({a} > 0) - ({a} < 0))"
+        case "popcount":
+            return wrapped(f"({a} & {(1 << DTYPES[dtype]) - 1}).bit_count()", dtype)
+        case "leading_zeros":
+            return wrapped(f"{DTYPES[dtype]} - ({a} & {(1 << DTYPES[dtype]) - 1}).bit_length()", dtype)
+        case "trailing_zeros":
+            return f"(({a} & -{a}).bit_length() - 1 if {a} else {DTYPES[dtype]})"
         case _:
             return a
 

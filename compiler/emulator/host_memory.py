@@ -67,10 +67,6 @@ def _bytes(base: Address, at: int, count: int, size: int, site: Site | None) -> 
     return memory[start + at : start + at + size]
 
 
-def trailing_zeros(value: int, dtype: str) -> int:
-    return (value & -value).bit_length() - 1 if value else DTYPES[dtype]
-
-
 def _stop(site: Site | None, *values: Any) -> None:
     if site is None:
         raise fault(f"{', '.join(map(str, values))}: said to be impossible")
@@ -179,7 +175,6 @@ CALLS: dict[str, Any] = {
     "host_element": element,
     "host_read_bytes": read_bytes,
     "host_match_bytes": match_bytes,
-    "host_trailing_zeros": trailing_zeros,
     "host_checked": checked,
     "host_saturating": saturating,
     "host_narrow": narrow,

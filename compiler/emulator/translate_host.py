@@ -21,7 +21,6 @@ from compiler.hir.host import (
     ReadBytes,
     Release,
     Saturating,
-    TrailingZeros,
     Write,
     pointee,
 )
@@ -71,8 +70,6 @@ def host_statement(to: Writer, op: Instruction, indent: int) -> bool:
             give(f"host_read_bytes({', '.join(inputs)}, {op.to!r}, {op.order!r}, {site(op.site)})")
         case MatchBytes():
             give(f"host_match_bytes({', '.join(inputs[:3])}, ({', '.join(inputs[3:])},), {site(op.site)})")
-        case TrailingZeros():
-            give(f"host_trailing_zeros({inputs[0]}, {dtype_of(op.value)!r})")
         case Copy():
             to.write(indent, f"host_copy({inputs[0]}, {inputs[1]}, {size_of(pointee(op.to))})")
         case Clear():

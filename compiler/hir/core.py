@@ -50,13 +50,17 @@ UNARY = {
     "ceil": "toward infinity",
     "round": "to the nearest integer, halves to even",
     "trunc": "toward zero",
+    "popcount": "how many bits of an int are 1",
+    "leading_zeros": "how many bits of an int stand above the highest that is 1; all where none is",
+    "trailing_zeros": "how many stand below the lowest that is 1; all where none is",
     "sqrt": "correctly rounded",
     "rsqrt": "1 / sqrt(a)",
     **dict.fromkeys(("exp", "exp2", "log", "log2", "erf"), "the function of that name"),
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), "the function of that name, in radians"),
     **dict.fromkeys(("sinh", "cosh", "tanh"), "the hyperbolic function of that name"),
 }
-FLOAT_FUNCTIONS = frozenset(UNARY) - {"neg", "not", "abs", "sign", "floor", "ceil", "round", "trunc"}
+BIT_COUNTS = frozenset({"popcount", "leading_zeros", "trailing_zeros"})
+FLOAT_FUNCTIONS = frozenset(UNARY) - {"neg", "not", "abs", "sign", "floor", "ceil", "round", "trunc", *BIT_COUNTS}
 """Unary operators that ints don't have. (The roundings leave an int as it is.)"""
 
 NARROW_FLOATS = frozenset(FLOATS) - {"f64"}
@@ -165,7 +169,7 @@ class Unary(Instruction):
 
     def check(self, scope: ValueScope) -> Iterator[str]:
         floating = is_float(dtype_of(self.value))
-        if self.operator == "not" and floating:
+        if (self.operator == "not" or self.operator in BIT_COUNTS) and floating:
             yield "bits of a float"
         if self.operator in FLOAT_FUNCTIONS and not floating:
             yield f"a function of floats on {dtype_of(self.value)}"

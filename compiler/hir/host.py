@@ -335,20 +335,6 @@ class Saturating(Instruction):
             yield f"operands of {left} and {right}"
 
 
-@instruction("trailing_zeros", InstructionFamily.HOST)
-class TrailingZeros(Instruction):
-    """`%n = trailing_zeros %bits : u64`: how many bits below the lowest one that is set; the width where none is."""
-
-    value: Value = operand()
-
-    def result_types(self, scope: ValueScope) -> list[HirType]:
-        return [self.value.type]
-
-    def check(self, scope: ValueScope) -> Iterator[str]:
-        if not _is_int(dtype_of(self.value)):
-            yield f"bits of {self.value.type}"
-
-
 @instruction("narrow", InstructionFamily.HOST, Effect.FAULT)
 class Narrow(Instruction):
     """`%r = narrow %a to=i32 site=1 : i32`: the number in an int type, or it stops where that can't hold it. A float is cut toward zero;

@@ -38,10 +38,11 @@ _FLOAT_FUNCTIONS = (
     "erf",
 )
 _ROUNDING = ("floor", "ceil", "round", "trunc")
+_BIT_COUNTS = {"popcount": "popcount", "clz": "leading_zeros", "ctz": "trailing_zeros"}
 _COMPOSED = ("sigmoid", "relu", "gelu", "silu")
 _RANDOMS = {"random": (randoms.random, DType.F32), "uniform": (randoms.uniform, DType.F64), "normal": (randoms.normal, DType.F64)}
 _COUNTS: dict[str, tuple[int, int]] = {
-    **dict.fromkeys((*_FLOAT_FUNCTIONS, *_ROUNDING, *_COMPOSED, "abs", "sign", "isnan"), (1, 1)),
+    **dict.fromkeys((*_FLOAT_FUNCTIONS, *_ROUNDING, *_BIT_COUNTS, *_COMPOSED, "abs", "sign", "isnan"), (1, 1)),
     **dict.fromkeys(("atan2", "pow", "bit_and", "bit_or", "bit_xor"), (2, 2)),
     **dict.fromkeys(_RANDOMS, (2, 3)),
     **dict.fromkeys(("min", "max"), (2, 8)),
@@ -141,6 +142,8 @@ def call(body: Body, name: str, values: list[Number], node: nodes.Call) -> Numbe
             if not values[0].dtype.is_float:
                 return literal(False)
             return typed(body.build.isnan(value_of(body.build, values[0])), DType.BOOL, DType.BOOL)
+        case _ if name in _BIT_COUNTS:
+            return _counted_bits(body, name, values[0], node)
         case "atan2":
             return _floats(body, lambda b, v: b.op("atan2", v[0], v[1]), *values)
         case "fma":
@@ -189,6 +192,16 @@ def _remember_bound(body: Body, operator: str, name: str, left: Affine, right: A
 def _unary(body: Body, name: str, number: Number) -> Number:
     dtype = DType.I64 if number.dtype is DType.BOOL else number.dtype
     return typed(body.build.op(name, value_of(body.build, number, dtype)), dtype, number.origin, number.weak)
+
+
+def _counted_bits(body: Body, name: str, number: Number, node: nodes.Call) -> Number:
+    """How many bits of an int are 1, or stand above or below those: an i32, as on GPUs."""
+    if not number.dtype.is_int or number.dtype is DType.BOOL:
+        written = node.function.value if isinstance(node.function, nodes.Field) else node.arguments[0].value
+        message = f"`{name}` counts bits of ints, and `{words(written)}` is {number.shown}"
+        raise fault("0203", message, written.span, hint="convert it with `as u32`")
+    counted = body.build.op(_BIT_COUNTS[name], value_of(body.build, number))
+    return typed(body.build.cast(counted, "i32"), DType.I32, DType.I32)
 
 
 def _fma(body: Body, values: list[Number]) -> Number:

@@ -61,6 +61,7 @@ _MEMBERS = {
     "fabs": "abs",
     "absolute": "abs",
     "power": "pow",
+    "bitwise_count": "popcount",
     "arcsin": "asin",
     "arccos": "acos",
     "arctan": "atan",

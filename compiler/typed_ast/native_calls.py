@@ -14,6 +14,8 @@ KEEPING = ("abs", "sign", "relu", "floor", "ceil", "round", "trunc")
 """Functions of a number that give one of its type."""
 TESTS = ("isnan", "isinf", "isfinite")
 EXTREMES = ("min", "max")
+COUNTS = ("popcount", "clz", "ctz")
+"""How many bits of an int are 1, or stand above or below those: i32."""
 BITS = ("bit_and", "bit_or", "bit_xor")
 MOST_TOLD = 4
 """Numbers that a message tells."""
@@ -52,6 +54,8 @@ def has_native_code(call: nodes.Call, name: str) -> bool:
             return len(numbers) == 2 and isinstance(call.type, Scalar) and call.type.dtype.is_float
         case "bit_and" | "bit_or" | "bit_xor":
             return len(numbers) == 2 and _agree(call, numbers)
+    if name in COUNTS:
+        return len(numbers) == 1 and numbers[0].dtype.is_int
     return name in (*REAL, *KEEPING, *TESTS) and len(numbers) == 1
 
 

@@ -4,7 +4,7 @@ holds."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from compiler.hir.host import MatchBytes, ReadBytes, TrailingZeros
+from compiler.hir.host import MatchBytes, ReadBytes
 from compiler.hir.native_build import FunctionCode
 from compiler.hir.native_expressions import Expr, NativeVariable, Number, Record
 from compiler.hir.native_types import I32, I64, U8, U64
@@ -48,10 +48,6 @@ class OpenArray:
         """Of an array of bytes: which of the 64 from that one on are one of the values, a bit each."""
         compared = tuple(value.hir for value in values)
         return at.code.emit(MatchBytes(pointer=self.address.hir, at=at.hir, count=self.count.hir, values=compared, site=-1))
-
-
-def trailing_zeros(bits: Expr) -> Expr:
-    return bits.code.emit(TrailingZeros(value=bits.hir))
 
 
 def advance(variable: NativeVariable, by: Number = 1) -> None:

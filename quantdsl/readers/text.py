@@ -5,7 +5,7 @@ from compiler.hir.host import MATCHED
 from compiler.hir.native_build import FunctionCode, ModuleBuilder
 from compiler.hir.native_expressions import Expr, NativeVariable, any_of, minimum, select
 from compiler.hir.native_types import I1, I64, U8, U64
-from quantdsl.readers.code import BYTES, I32S, I64S, U64S, OpenArray, advance, open_array, trailing_zeros, while_
+from quantdsl.readers.code import BYTES, I32S, I64S, U64S, OpenArray, advance, open_array, while_
 from runtime.replay.decoders import LONG, WORD
 
 _NEWLINE, _RETURN, _QUOTE, _SPACE, _TAB = (ord(c) for c in '\n\r" \t')
@@ -35,7 +35,7 @@ def _marks(program: ModuleBuilder) -> None:
                 letter = text[at.value.wrapping_add(place)]
                 bits.value |= any_of(*[letter == value for value in wanted]).cast("u64") << place.cast("u64")
             with while_(b, lambda: (bits.value != 0) & (count.value <= most)):
-                marks[count.value] = at.value.wrapping_add(trailing_zeros(bits.value).cast("i64"))
+                marks[count.value] = at.value.wrapping_add(b.op("trailing_zeros", bits.value).cast("i64"))
                 advance(count)
                 bits.value &= bits.value.wrapping_sub(1)
             advance(at, MATCHED)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zynml
 from tests.kernels.checks import (
     DTYPES,
     FLOATS,
@@ -194,6 +195,29 @@ def test_integer_division_rounds_to_zero_and_wraps(dtype: str) -> None:
         wrapped = [(q - info.min) % modulus + info.min for q in quotient]
         exactly(launched(mapping("x[i] / y[i]", "x, y"), x, y), np.array(wrapped, DTYPES[dtype]))
         exactly(launched(mapping("x[i] % y[i]", "x, y"), x, y), np.array(remainder, DTYPES[dtype]))
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator:sm_90a"])
+@pytest.mark.parametrize("dtype", INTS)
+def test_bits_are_counted(dtype: str, device: str) -> None:
+    x = np.concatenate([np.array([0, 1, np.iinfo(DTYPES[dtype]).max, np.iinfo(DTYPES[dtype]).min], DTYPES[dtype]), numbers(dtype, 61, 1)])
+    width = 8 * x.itemsize
+    bits = [int(number) & (1 << width) - 1 for number in x]
+    counts = {
+        "popcount": [number.bit_count() for number in bits],
+        "clz": [width - number.bit_length() for number in bits],
+        "ctz": [f"{number:0{width}b}"[::-1].find("1") % (width + 1) for number in bits],
+    }
+    for name, expected in counts.items():
+        program = zynml.compile(
+            f"def f(x: tensor[N, {dtype}]) {{ compute(x) {{ for i in 0..N: out[i] = {name}(x[i]) }} }}\n"
+            f"def g(x: tensor[N, {dtype}]) {{ {name}(x) }}\n"
+            f"def h(x: {dtype}) -> i32 {{ {name}(x) }}\n",
+            device=device,
+        )
+        assert program.f(x).dtype == np.int32 and program.f(x).tolist() == expected
+        assert program.g(x).tolist() == expected
+        assert [program.h(number) for number in x] == expected
 
 
 @pytest.mark.parametrize("dtype", INTS)

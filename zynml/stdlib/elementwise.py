@@ -17,6 +17,7 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
+from runtime.bits import counted_bits
 from runtime.tensor import Array, Tensor
 from zynml.stdlib import integers, scalar_math
 from zynml.stdlib.creation import to_tensor
@@ -141,7 +142,7 @@ NO_KERNEL = {"log10", "trunc", "isnan", "isinf", "isfinite"}
 """Functions of one element that blocks don't know."""
 
 
-def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callable[[CallTypes], Type]) -> None:
+def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callable[[CallTypes], Type], of: str = "int float") -> None:
     def run(settings: StdlibSettings, self: Any) -> Any:
         if self.__class__ is not Tensor or name in NO_KERNEL:
             return implementation(self)
@@ -150,7 +151,7 @@ def declare_unary(name: str, implementation: Callable[[Any], Any], rule: Callabl
 
     run.__doc__ = implementation.__doc__
     family.tensor_method(name, f"tensor_{name}", result=rule, uses_settings=True)(run)
-    family.method("int float", name, result=rule, uses_settings=True)(run)
+    family.method(of, name, result=rule, uses_settings=True)(run)
 
 
 for _name, (_function, _doc) in REAL.items():
@@ -215,6 +216,34 @@ for _name, (_keep, _doc) in KEEPING.items():
     _run = _keeping(_keep)
     _run.__doc__ = _doc
     declare_unary(_name, _run, _keeping_rule)
+
+
+def _bits_dtype(dtype: DType) -> DType:
+    if dtype is DType.BOOL or not dtype.is_int:
+        raise TypeFault("0203", f"bits of ints are counted, not those of {dtype.value}")
+    return DType.I32
+
+
+def _counting(operator: str) -> Callable[[Any], Any]:
+    def run(self: Any) -> Any:
+        value = operand(self)
+        dtype = dtype_of(value)
+        assert dtype is not None
+        if dtype is DType.BOOL or not dtype.is_int:
+            raise LibraryFault("0203", f"bits of ints are counted, not those of {type_name(value)}")
+        return _given(value, counted_bits(operator, operand_array(value, dtype)).astype(np.int32))
+
+    return run
+
+
+for _name, _operator, _doc in (
+    ("popcount", "popcount", "How many bits are 1."),
+    ("clz", "leading_zeros", "How many bits stand above the highest that is 1; all of the type's where none is."),
+    ("ctz", "trailing_zeros", "How many bits stand below the lowest that is 1; all of the type's where none is."),
+):
+    _run = _counting(_operator)
+    _run.__doc__ = _doc
+    declare_unary(_name, _run, lambda calls: elementwise_type(calls, _bits_dtype), "int")
 
 
 def _test(function: Any) -> Callable[[Any], Any]:

@@ -142,6 +142,11 @@ def unary(w: FunctionWriter, operator: str, dtype: str, a: LlvmValue) -> LlvmVal
         case "sign":
             positive = w.convert("zext", w.compare("ne", a, zero), a.type.element)
             return positive if is_unsigned(dtype) else w.binary("or", positive, w.binary("ashr", a, constant(a.type, a.type.bits - 1)))
+        case "popcount":
+            return w.intrinsic("ctpop", a)
+        case "leading_zeros" | "trailing_zeros":
+            name = "ctlz" if operator == "leading_zeros" else "cttz"
+            return w.call(f"llvm.{name}.{a.type.suffix}", a.type, a, constant(a.type.of("i1").with_lanes(0), 0))
         case _:
             assert operator in _ROUNDINGS, f"{operator} of {dtype}"
             return a

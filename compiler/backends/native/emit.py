@@ -37,7 +37,6 @@ from compiler.hir.host import (
     ReadBytes,
     Release,
     Saturating,
-    TrailingZeros,
     Write,
 )
 from compiler.hir.instruction import Effect, Instruction
@@ -291,9 +290,6 @@ def emit(frame: NativeFrame, op: Instruction) -> None:
             frame.define(op, scalar_bundle(dtype_of(op.result), integers.checked(frame, op)))
         case Saturating():
             frame.define(op, scalar_bundle(dtype_of(op.result), integers.saturating(frame, op)))
-        case TrailingZeros():
-            value = frame.scalar(op.value.name)
-            frame.define(op, scalar_bundle(dtype_of(op.result), w.call(f"llvm.cttz.{value.type}", value.type, value, constant(I1, 0))))
         case Narrow():
             frame.define(op, scalar_bundle(op.to, integers.narrow(frame, op)))
         case Quotient():

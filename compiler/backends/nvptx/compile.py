@@ -166,7 +166,8 @@ SIGNS_MIXED = (8, 4)
 # ---- LLVM ------------------------------------------------------------------------------------------------------------------
 
 _ROUNDINGS = {"floor", "ceil", "trunc", "roundeven"}
-_GENERIC = {"fma", "fshr", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "copysign", "smin", "smax", "umin", "umax", *_ROUNDINGS}
+_OF_INTS = {"smin", "smax", "umin", "umax", "ctpop", "ctlz", "cttz"}
+_GENERIC = {"fma", "fshr", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "copysign", *_OF_INTS, *_ROUNDINGS}
 """Intrinsics of LLVM's own that every target here selects."""
 
 

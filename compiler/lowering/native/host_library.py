@@ -59,6 +59,7 @@ KEPT: Mapping[str, Unary] = {
     "relu": lambda c, x: _extreme(c, "max", x, c.b.const(0, x.dtype)),
     **{name: _rounding(name) for name in ("floor", "ceil", "round", "trunc")},
 }
+COUNTED = {"popcount": "popcount", "clz": "leading_zeros", "ctz": "trailing_zeros"}
 TESTED: Mapping[str, Unary] = {
     "isnan": _is_nan,
     "isinf": _is_infinite,
@@ -100,6 +101,8 @@ def library_call(c: FunctionContext, node: nodes.Call, name: str, given: list[no
     if name in TESTED:
         return c.truth(TESTED[name](c, numbers[0].value))
     assert isinstance(type, Scalar)
+    if name in COUNTED:
+        return ScalarValue(type, c.b.op(COUNTED[name], numbers[0].value).cast("i32"))
     if name == "pow":
         return combined(c, "**", numbers[0], numbers[1], type)
     condition = numbers.pop(0) if name == "where" else None

@@ -13,7 +13,7 @@ ONE = (
     *("sigmoid", "gelu", "silu", "abs", "sign", "relu", "floor", "ceil", "round", "trunc", "isnan", "isinf", "isfinite"),
 )
 TWO = ("atan2(a, b)", "min(a, b)", "max(a, b)", "clamp(a, b, 2)", "clip(a, 0, b)", "where(a > b, a, b)", "clamp(1, a, b)")
-OF_INTS = ("bit_and(a, b)", "bit_or(a, 3)", "bit_xor(a, b)")
+OF_INTS = ("bit_and(a, b)", "bit_or(a, 3)", "bit_xor(a, b)", "popcount(a)", "clz(a)", "b.ctz()")
 OF_FLOATS = ("pow(a, b)", "a.pow(b)", "fma(a, b, a)")
 TYPES = {"i8": np.int8, "i32": np.int32, "int": int, "u16": np.uint16, "u64": np.uint64, "f32": np.float32, "f64": float}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compiler.hir.host import BYTE_ORDERS, MATCHED, MatchBytes, ReadBytes, TrailingZeros
+from compiler.hir.host import BYTE_ORDERS, MATCHED, MatchBytes, ReadBytes
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.native_build import ModuleBuilder
 from compiler.hir.native_types import I64, U8, U64
@@ -27,7 +27,7 @@ def module() -> HirModule:
                 memory, at, count = b.parameters
                 b.ret(b.emit(ReadBytes(pointer=memory.hir, at=at.hir, count=count.hir, to=dtype, order=order, site=site)))
         with program.function(f"zeros_{dtype}", {"x": Tile(dtype)}, [Tile(dtype)]) as b:
-            b.ret(b.emit(TrailingZeros(value=b.parameters[0].hir)))
+            b.ret(b.op("trailing_zeros", b.parameters[0]))
     with program.function("match", {**span, "a": U8, "b": U8}, [U64]) as b:
         memory, at, count, *values = (parameter.hir for parameter in b.parameters)
         site = b.site("0801", "bytes from {0} on, of {1}")
@@ -91,7 +91,7 @@ HEAD = "func @f(%p: ptr<array<open x u8>>, %o: ptr<array<open x i64>>, %n: i64, 
         ("%r = read_bytes %p, %n, %n to=u32 order=middle site=0 : u32", "`read_bytes`: no order middle"),
         ("%r = match_bytes %p, %n, %n site=0 : u64", "`match_bytes`: no values to compare with"),
         ("%r = match_bytes %p, %n, %n, %c, %x site=0 : u64", "`match_bytes`: a i32 compared with bytes"),
-        ("%r = trailing_zeros %d : f64", "`trailing_zeros`: bits of f64"),
+        ("%r = trailing_zeros %d : f64", "`trailing_zeros`: bits of a float"),
     ],
 )
 def test_mistakes_are_named(line: str, words: str) -> None:
