@@ -181,6 +181,8 @@ class _Writing(Canonicalizing):
                 return [nothing]  # nothing uses it
             case Load() if op.mem in self.elements:
                 return [self.load(op, into)]
+            case Load() if mem_of(op.mem).readonly:
+                return into.emit(self.renewed(op, into), op.result.name, repeats=False).results  # the same in every turn
             case Store() if op.mem in self.elements:
                 self.store(op, into)
                 return []

@@ -2,10 +2,16 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import zynml
+from compiler.fusion.program_kernels import kernels
+from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")
@@ -255,3 +261,46 @@ def test_chains_go_through_arrays(device: str) -> None:
 def test_small_arrays_are_no_memory() -> None:
     assert [memories(text) for text in (SELECTIVE_SCAN, CHOLESKY, LARGEST, FILTER, BINS.replace("BINS", "8"))] == [0] * 5
     assert memories(BINS.replace("BINS", "100")) == 1
+
+
+ROWS = """
+def f(x: tensor[B, L, D], r: tensor[B, L, W, DTYPE], c: tensor[L, W]) {
+    compute(x, r, c) -> tensor[B, L, D] {
+        for b in 0..B, d in 0..D:
+            var s = [1.0; STATES]
+            for t in 0..L:
+                var y = 0.0
+                for n in 0..STATES:
+                    s[n] = 0.5 * s[n] + x[b, t, d] * r[b, t, n]
+                    y += s[n] * c[t, n + 1]
+                out[b, t, d] = max(y, 0.0)
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("states", "width", "dtype", "batch", "steps", "lines"),
+    [(16, 20, "f32", 2, 40, 70), (9, 10, "f32", 1, 33, 5), (16, 18, "bf16", 3, 16, 32), (16, 18, "f16", 2, 25, 33), (12, 13, "f64", 1, 9, 3),
+     (16, 20, "f32", 0, 40, 3), (16, 20, "f32", 2, 0, 3), (16, 20, "f32", 2, 40, 0), (16, 20, "f32", 1, 7, 40)],
+)  # fmt: skip
+def test_rows_that_lines_share_go_through_shared_memory(states: int, width: int, dtype: str, batch: int, steps: int, lines: int) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.dtype(f"f{int(dtype[1:]) // 8}")
+    x, r, c = floats(batch, steps, lines), floats(batch, steps, width).astype(kind), floats(steps, width)
+    state, expected = np.ones((batch, lines, states)), np.zeros((batch, steps, lines))
+    for t in range(steps):
+        state = 0.5 * state + np.float64(x[:, t, :, None]) * np.float64(r[:, t, None, :states])
+        expected[:, t] = np.maximum(state @ np.float64(c[t, 1 : states + 1]), 0)
+    text = ROWS.replace("DTYPE", dtype).replace("STATES", str(states))
+    found = zynml.compile(text, device="emulator:sm_90a", sanitize=True).f(x, r, c)
+    np.testing.assert_allclose(np.float64(found), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("target", "goes"), [("sm_90a", True), ("sm_80", True), ("sm_75", False)])
+def test_who_copies_rows_that_lines_share(target: str, goes: bool) -> None:
+    ((_, kernel),) = kernels(zynml.compile(ROWS.replace("DTYPE", "f32").replace("STATES", "16"))._session)
+    known = facts_of({"B": 2, "L": 64, "D": 512, "W": 20}, ("x", "r", "c", "out"), MACHINES[target])
+    made = launches_for(kernel.nest, kernel.field, known)
+    assert any("rows that lines share" in words for words in made.words) is goes
+    for launch in made.launches:
+        verify(launch.function)

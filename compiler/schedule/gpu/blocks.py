@@ -19,7 +19,6 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot
-from compiler.machines.gpu import Feature
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.disjoint_rows import marked_in, with_disjoint_rows
@@ -30,11 +29,11 @@ from compiler.schedule.gpu.disjoint_launches import DisjointLaunches, mark_memor
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
-from compiler.schedule.gpu.library.sorting import WARP
 from compiler.schedule.gpu.marching import March, march_of, marched
 from compiler.schedule.gpu.marching_ahead import MarchAhead, ahead, launch_ahead
 from compiler.schedule.gpu.marching_beside import launch_beside
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
+from compiler.schedule.gpu.marching_rows import MarchRows, launch_rows, march_rows
 from compiler.schedule.gpu.nest_units import counted_in_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
@@ -42,12 +41,11 @@ from compiler.schedule.gpu.ragged_launches import RaggedRows
 from compiler.schedule.gpu.ragged_parts import RowParts, row_parts
 from compiler.schedule.gpu.ragged_running import running_rows
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
-from compiler.schedule.gpu.scatter_targets import most_elements
+from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
 from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
-from compiler.schedule.gpu.sorted_rows import SortedRows, sorted_rows, with_sorted_rows
+from compiler.schedule.gpu.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
 from compiler.schedule.gpu.turns import in_turns, turns_of
@@ -77,25 +75,10 @@ def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -
                 return launches
     sorted_: dict[For, SortedRowNest] = {}
     for op in [op for op in nest.body.body if isinstance(op, For)]:
-        if (found := _rows_to_sort(op, nest, facts, known)) is not None:
+        if (found := rows_to_sort(op, nest, facts, known)) is not None:
             nest, keys, rows = with_sorted_rows(nest, found)
             sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known))
     return _Scheduling(nest, analyse(nest) if sorted_ else facts, known, sorted=sorted_).run()
-
-
-def _rows_to_sort(op: For, nest: HirFunction, facts: NestFacts, known: Facts) -> SortedRows | None:
-    """Rows that the loop adds where data say, where sorting their numbers takes less than changing their elements by atomics."""
-    sums = scattered_sums(op, facts)
-    if sums is None or is_relaxed(nest) or known.machine.lanes != WARP or not known.machine.has(Feature.BLOCK_ORDER):
-        return None
-    small = any(target.copies for method in _methods(sums, False, known) for target in method.targets)
-    return None if small else sorted_rows(sums, nest, known)
-
-
-def _methods(sums: ScatteredSums, relaxed: bool, known: Facts) -> tuple[ScatterSum, ...]:
-    methods = [sum_of(mem, monoid, relaxed, sums.bounded) for mem, monoid in sums.memories.items()]
-    total = most_elements([iterations(loop) for loop in sums.nest.loops], known)
-    return with_copies(methods, total, not sums.other_stores, known)
 
 
 @define(eq=False)
@@ -192,7 +175,7 @@ class _Scheduling:
 
         relaxed = is_relaxed(self.nest)
         for op, sums in self.scattered.items():
-            self.methods[op] = _methods(sums, relaxed, self.known)
+            self.methods[op] = methods_of(sums, relaxed, self.known)
         return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
@@ -304,6 +287,10 @@ class _Scheduling:
         few = self.threads_for(nest)
         marches = {march.loop: march for op in nest.inner.body.body if (march := march_of(op, 4 * few <= BLOCK)) is not None}
         plan = self.ahead(nest, tuple(marches.values()))
+        if isinstance(plan, MarchRows):
+            start = Start(around, name, (few, 1, 1))
+            self.words.append("rows that lines share are copied to shared memory, some steps ahead")
+            return launch_rows(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         if plan is not None:
             start = Start(around, name, (plan.threads, 1, 1))
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
@@ -476,10 +463,12 @@ class _Scheduling:
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
 
-    def ahead(self, nest: Spread, marches: Sequence[March]) -> MarchAhead | None:
-        """How blocks march along the only loop there is to march along, where it has few lines."""
-        if len(marches) != 1 or self.own(nest) or self.block(BLOCK) != (BLOCK, 1, 1):
+    def ahead(self, nest: Spread, marches: Sequence[March]) -> MarchAhead | MarchRows | None:
+        """How blocks march along the only loop there is to march along, where it has few lines, or lines that read the same rows."""
+        if len(marches) > 1 or self.own(nest) or self.block(BLOCK) != (BLOCK, 1, 1):
             return None
+        if not marches:
+            return march_rows(nest, self.known)
         total = prod(max(1, self.known.about(self.facts.nest.of_loop(loop).extent)) for loop in nest.loops)
         return ahead(nest, marches[0], total, self.known)
 

@@ -32,25 +32,39 @@ class March:
 
 def march_of(op: Instruction, few: bool) -> March | None:
     """The loop as a march; None where nothing can be read ahead, or a few steps are all there are. `few`: whether there are few threads."""
-    if not isinstance(op, For) or op.step != 1 or not op.carried:
+    if not isinstance(op, For):
         return None
+    loads, steps = stepping_loads(op), MOST_STEPS
+    while steps * words_of(loads) > WORDS << few and steps > 1:
+        steps //= 2
+    length = (op.high - op.low).value
+    if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
+        return None
+    return march_of_loads(op, loads, steps)
+
+
+def stepping_loads(op: For) -> list[Load]:
+    """What a recurrence reads on its way and nothing but its steps decides, in a loop of nothing but plain instructions."""
     body = op.body.body
-    if not isinstance(body[-1], Yield) or any(not _is_straight(inside) for inside in body[:-1]):
-        return None
-    known = {result.name: inside for inside in body for result in inside.results}
+    if op.step != 1 or not op.carried or not isinstance(body[-1], Yield) or any(not _is_straight(inside) for inside in body[:-1]):
+        return []
     changing = {value.name for value in op.body.parameters[1:]}
     for inside in body:
         if read_names(inside) & changing or (isinstance(inside, Load) and not _is_only_read(inside)):
             changing |= {result.name for result in inside.results}
     stepping = depending([op.variable], body) - changing
-    loads = [inside for inside in body if isinstance(inside, Load) and inside.result.name in stepping]
-    words = sum(max(1, bytes_of(mem_of(load.mem).dtype) // 4) for load in loads)
-    steps = MOST_STEPS
-    while steps * words > WORDS << few and steps > 1:
-        steps //= 2
-    length = (op.high - op.low).value
-    if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
-        return None
+    return [inside for inside in body if isinstance(inside, Load) and inside.result.name in stepping]
+
+
+def words_of(loads: Sequence[Load]) -> int:
+    """Registers that they take."""
+    return sum(max(1, bytes_of(mem_of(load.mem).dtype) // 4) for load in loads)
+
+
+def march_of_loads(op: For, loads: Sequence[Load], steps: int) -> March:
+    """The march that reads these ahead, so many steps at once."""
+    body = op.body.body
+    known = {result.name: inside for inside in body for result in inside.results}
     wanted, early = set[Instruction](loads), set[Instruction]()
     while wanted:
         inside = wanted.pop()
@@ -76,10 +90,10 @@ def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     last = b.sub(full, each)
     initial = [copy.value(value) for value in loop.carried]
     with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
-        ahead = _read(march, copy, low, some)
+        ahead = read_ahead(march, copy, low, some)
         with some.loop(loop.variable.name, low.name, full.name, steps, [*initial, *ahead]) as (inner, walked):
             following = inner.op("min", inner.add(walked.variable, each), last)
-            ahead = _read(march, copy, following, inner)
+            ahead = read_ahead(march, copy, following, inner)
             carried, read = walked.carried[: len(initial)], walked.carried[len(initial) :]
             for step in range(steps):
                 values = read[step * len(march.loads) :][: len(march.loads)]
@@ -108,7 +122,7 @@ def rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried:
     copy.values.update(zip(loop.results, walked.results, strict=True))
 
 
-def _read(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:
+def read_ahead(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:
     """What the steps from the first on read, step by step."""
     read = []
     for step in range(march.steps):

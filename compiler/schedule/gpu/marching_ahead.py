@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
-from compiler.hir.control import Yield
+from compiler.hir.control import For, Yield
 from compiler.hir.core import Stack
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
@@ -88,7 +88,7 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     if any(op.where is not None or isinstance(op.mem.type, Slot) or made.intersection(op.symbols) for op in inside):
         return None
     bounds = {*loop.low.names, *loop.high.names}
-    if bounds & (made | {outer.variable.name for outer in nest.loops}) or not _all_apart(stores, march) or not _only_reads(ops, march):
+    if bounds & (made | {outer.variable.name for outer in nest.loops}) or not _all_apart(stores, march) or not only_reads(ops, loop):
         return None
     widths = [bytes_of(mem_of(op.mem).dtype) for op in inside]
     if not {bytes_of(mem_of(op.mem).dtype) for op in march.loads} <= {4, 8}:
@@ -117,9 +117,9 @@ def _all_apart(stores: Sequence[Store], march: March) -> bool:
     return len({op.mem for op in stores}) == len(stores) and all(moves)
 
 
-def _only_reads(ops: Sequence[Instruction], march: March) -> bool:
+def only_reads(ops: Sequence[Instruction], loop: For) -> bool:
     """Whether what stands before the loop may be done by threads without a line, too: it reads what no line stores."""
-    before = ops[: ops.index(march.loop)]
+    before = ops[: ops.index(loop)]
     stored = {inside.mem for op in ops for inside in op.walk() if isinstance(inside, Store)}
     if any(op.regions or not (op.effects is Effect.PURE or isinstance(op, Load | Check)) for op in before):
         return False

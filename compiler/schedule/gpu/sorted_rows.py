@@ -9,6 +9,7 @@ first, which is stable: a number is moved for each row, and each element is read
 
 from collections.abc import Callable, Sequence
 
+from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -18,9 +19,12 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, Mem, is_float
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.library.sorting import WARP
+from compiler.schedule.gpu.scatter_sums import ScatterSum, sum_of, with_copies
 from compiler.schedule.gpu.scatter_targets import most_elements
-from compiler.schedule.gpu.scattered import ScatteredSums, ScatteredUpdate
+from compiler.schedule.gpu.scattered import ScatteredSums, ScatteredUpdate, is_relaxed, scattered_sums
 from compiler.schedule.stages import iterations
 from runtime.records import evolve, frozen
 
@@ -164,3 +168,18 @@ def _again(found: SortedRows, ops: Sequence[Instruction], b: Builder, row: Value
         names.update((old.name, new.name) for old, new in zip(op.results, copy.results, strict=True))
     plain = {Affine.of(name): known for name, known in values.items()}
     return lambda form: plain[form] if form in plain else b.index(form.substitute(names))
+
+
+def rows_to_sort(op: For, nest: HirFunction, facts: NestFacts, known: Facts) -> SortedRows | None:
+    """Rows that the loop adds where data say, where sorting their numbers takes less than changing their elements by atomics."""
+    sums = scattered_sums(op, facts)
+    if sums is None or is_relaxed(nest) or known.machine.lanes != WARP or not known.machine.has(Feature.BLOCK_ORDER):
+        return None
+    small = any(target.copies for method in methods_of(sums, False, known) for target in method.targets)
+    return None if small else sorted_rows(sums, nest, known)
+
+
+def methods_of(sums: ScatteredSums, relaxed: bool, known: Facts) -> tuple[ScatterSum, ...]:
+    methods = [sum_of(mem, monoid, relaxed, sums.bounded) for mem, monoid in sums.memories.items()]
+    total = most_elements([iterations(loop) for loop in sums.nest.loops], known)
+    return with_copies(methods, total, not sums.other_stores, known)
