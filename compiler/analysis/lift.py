@@ -5,6 +5,7 @@ values) is a placeholder while its body runs, and a reduction, a running value o
 the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
 (`normal_forms`). The proof that a loop may be an axis is this very construction."""
 
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
@@ -149,8 +150,7 @@ class _Lift:
 
     def check(self, op: Check) -> None:
         known = constraints_of(self.values[op.condition])
-        facts = self.made.facts(*self.context)
-        unproved = [form for form in known or () if not facts.proves(form)]
+        unproved = list(self.unproved(known or (), tuple(self.context)))
         if known is None or (unproved and not self.assumes(unproved)):
             condition = self.values[op.condition]
             position = condition.source.of if isinstance(condition.source, InBounds) else Affine()
@@ -174,9 +174,34 @@ class _Lift:
         values = tuple(self.values[value] for value in op.values)
         self.made.emit(Check(condition=held, values=values, code=op.code, site=op.site))
 
-    def assumes(self, forms: list[Affine]) -> bool:
-        """Whether forms are taken to be at least 0, which sizes decide."""
-        least = [lower(form, self.made.axes) for form in forms]
+    def unproved(self, forms: Iterable[Affine], context: tuple[Value, ...]) -> Iterator[tuple[Affine, tuple[Value, ...]]]:
+        """Those forms that nothing shows to be at least 0 under these conditions. A form of an index that a condition selects from two
+        stands for the forms of both, each where that one is taken."""
+        facts = self.made.facts(*context)
+        for form in forms:
+            chosen = next((name for name in form.names if _sides(self.made.named.get(name)) is not None), None)
+            if chosen is None:
+                if not facts.proves(form):
+                    yield form, context
+                continue
+            op = self.made.named[chosen].source
+            assert isinstance(op, Select)
+            tests = (op.condition, self.made.negated(op.condition))
+            for side, test in zip(_sides(op.result) or (), tests, strict=True):
+                yield from self.unproved([form.substitute({chosen: side})], (*context, test))
+
+    def least(self, form: Affine, context: tuple[Value, ...]) -> Affine:
+        """A lower bound of the form over all axes, free of them. Along an axis that a condition ends, that is the end."""
+        for limit in (each for test in context for each in constraints_of(test) or ()):
+            for name in limit.names:
+                ends = name in self.made.axes and limit.coefficient(name) == -1 and form.coefficient(name) < 0
+                if ends and not any(other in self.made.axes for other in limit.without(name).names):
+                    form = form + limit * form.coefficient(name)
+        return lower(form, self.made.axes)
+
+    def assumes(self, forms: list[tuple[Affine, tuple[Value, ...]]]) -> bool:
+        """Whether forms are taken to be at least 0 under their conditions, which sizes decide."""
+        least = [self.least(form, context) for form, context in forms]
         sizes = {parameter.name for parameter in self.source.parameters}
         if self.assumed is None or any(name not in sizes for form in least for name in form.names):
             return False
@@ -336,6 +361,16 @@ class _Lift:
             axis = self.made.fresh_axis(variable, extent)
         self.along.setdefault(axis, set()).update(along)
         return axis
+
+
+def _sides(value: Value | None) -> tuple[Affine, Affine] | None:
+    """The two indices that the value is selected from."""
+    match value.source if value is not None else None:
+        case Select(then=then, otherwise=otherwise):
+            sides = affine_value(then), affine_value(otherwise)
+            return None if sides[0] is None or sides[1] is None else (sides[0], sides[1])
+        case _:
+            return None
 
 
 Dimension = tuple[Value, int, tuple[int | None, ...]]

@@ -123,12 +123,13 @@ def launch_choices(
     """The same, and others that may be as fast."""
     inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
     divisors = () if inside else _divisors(built, sizes)
-    field = built.analysed.thread_field
     arrays = [parameter.type for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
         machine = machine.general  # bulk copies are from arrays that have elements
     facts = facts_of(sizes, aligned, machine, processors, rates)
-    facts = evolve(facts, inside=inside, lengths=_lengths(built, field, sizes, machine), divisors=divisors)
+    facts = evolve(facts, inside=inside, divisors=divisors)
+    field = _field_where(built, facts)
+    facts = evolve(facts, lengths=_lengths(built, field, sizes, machine))
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
             found = choices(field, facts, sizes)

@@ -94,3 +94,36 @@ def test_heavy_terms_leave_threads_few_elements() -> None:
     }"""
     (call,) = zynml.compile(text)._session.launches_like(["n=1000, x=4096:f32"], "emulator:sm_90a")
     assert len(str(call.threads.launches.launches[-1].function).splitlines()) < 1500
+
+
+ROTARY = """def f(x: tensor[T, D, f32], c: tensor[T, E, f32]) {
+    compute(x, c) {
+        for t in 0..T, d in 0..D:
+            let e = if d < E { d } else { d - E }
+            let other = if d < E { -x[t, d + E] } else { x[t, d - E] }
+            out[t, d] = x[t, d] + other * c[t, e]
+    }
+}"""
+
+
+@pytest.mark.parametrize("target", ["emulator:sm_90a", "emulator:sm_80", "cpu"])
+@pytest.mark.parametrize("half", [1, 3, 8, 32])
+def test_halves_of_a_row_that_a_condition_tells_apart(target: str, half: int) -> None:
+    x, c = whole(7, 2 * half), whole(7, half)
+    first, second = x[:, :half], x[:, half:]
+    assert np.array_equal(zynml.compile(ROTARY, device=target).f(x, c), np.hstack([first - second * c, second + first * c]))
+
+
+@pytest.mark.parametrize("target", ["emulator:sm_90a", "cpu"])
+@pytest.mark.parametrize(("row", "half", "told"), [(7, 3, "index 3 is out of range: axis 1 of `c` has 3 elements"), (8, 5, "index 8 is out of range")])
+def test_halves_that_sizes_dont_make_are_outside(target: str, row: int, half: int, told: str) -> None:
+    with pytest.raises(zynml.ZynMLError, match=told):
+        np.asarray(zynml.compile(ROTARY, device=target).f(whole(2, row), whole(2, half)))
+
+
+def test_an_axis_of_which_a_condition_takes_thirds() -> None:
+    source = """def f(x: tensor[R, D, f32], y: tensor[R, E, f32]) {
+        compute(x, y) { for r in 0..R, d in 0..D: out[r, d] = if d >= 2 * E { y[r, d - 2 * E] } else { x[r, d] } }
+    }"""
+    x, y = whole(5, 24), whole(5, 8)
+    assert np.array_equal(zynml.compile(source, device="emulator:sm_90a").f(x, y), np.hstack([x[:, :16], y]))
