@@ -143,3 +143,20 @@ def test_one_launch_that_takes_16_bytes_at_a_time(over: str, target: str) -> Non
     assert "atom.relaxed.gpu.global.inc.u32" in text
     before, ticket, after = text.partition("atom.relaxed.gpu.global.inc.u32")
     assert ticket and all("fence.acq_rel.gpu" in part for part in (before, after))
+
+
+def test_few_sums_over_a_short_axis_and_a_long_one_are_shared_along_the_long_one() -> None:
+    text = """def f(x: tensor[B, C, H, W]) {
+        compute(x) -> tensor[B] {
+            for b in 0..B {
+                var s = 0.0
+                for c in 0..C, y in 0..H - 1, z in 0..W: s += x[b, c, y, z]
+                out[b] = s
+            }
+        }
+    }"""
+    (call,) = zynml.compile(text)._session.launches_like(["x=16x3x1025x1024:f32"], "emulator:sm_90a")
+    sizes = {"B": 16, "C": 3, "H": 1025, "W": 1024}
+    assert [launch.blocks(sizes) for launch in call.threads.launches.launches] == [1024]
+    x = RNG.integers(0, 100, (2, 3, 150, 40)).astype(np.float32)
+    np.testing.assert_array_equal(zynml.compile(text, device="emulator:sm_90a").f(x), x[:, :, :-1].sum((1, 2, 3)))

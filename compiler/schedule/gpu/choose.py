@@ -63,6 +63,7 @@ from compiler.schedule.gpu.products.warp_product import product_of_role, warp_ti
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
 from compiler.schedule.gpu.short_sums import short_launches
+from compiler.schedule.gpu.short_rows import with_short_rows_joined
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table
@@ -186,6 +187,8 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         derived = _is_derived(known, about)
         if not derived and (digits := with_digits_of_axes(known)) is not known and _is_derived(digits, about):
             known, derived = digits, True
+        if derived and _is_derived(joined := with_short_rows_joined(known), about):
+            known = joined
         known, checks = without_checks(without_single_taps(known if derived else with_dims_of_digits(known)), about)
     except NotPlaceable:
         return None

@@ -261,7 +261,8 @@ def _lines_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts, alo
 
 
 def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Table, blocks: int = BLOCKS) -> Table:
-    """The table with more blocks for each tile of results, where tiles are too few for a large GPU and nothing reads the rows again."""
+    """The table with more blocks for each tile of results, where tiles are too few for a large GPU and nothing reads the rows again. They
+    share the longest loop, which becomes the outermost."""
     inside = set(field.axes) - set(facts.common)
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     stores = [op for op in field.body.body if isinstance(op, Store)]
@@ -269,14 +270,15 @@ def _split(field: HirFunction, facts: _BlockTableFacts, launch: Facts, table: Ta
     ordered = facts.ordered or not launch.machine.has(Feature.BLOCK_ORDER)
     if ordered or not alone or any(inside.intersection(axis for axis, _ in union_axes(op.value)) for op in stores):
         return table
-    outermost = next(plan for plan in table.plans if plan.axis in inside)
+    turns = {plan: -(-launch.about(field.axes[plan.axis]) // plan.tile) for plan in table.plans if plan.axis in inside}
+    outermost = max(turns, key=lambda plan: min(turns[plan], blocks))
     tiles = prod(-(-launch.about(field.axes[plan.axis]) // plan.tile) for plan in table.plans if plan.place == "block")
-    turns = -(-launch.about(field.axes[outermost.axis]) // outermost.tile)
-    parts = min(power_of_two(-(-blocks // max(1, tiles))), power_of_two(turns) // 2)
+    parts = min(power_of_two(-(-blocks // max(1, tiles))), power_of_two(turns[outermost]) // 2)
     if parts <= 1:
         return table
     reason = f"up to {parts} blocks share each sum along {outermost.axis}, the last of them joins their parts"
-    return evolve(table, split=LoopSplit(outermost.axis, parts), reasons=(*table.reasons, reason))
+    plans = sorted(table.plans, key=lambda plan: 2 if plan in turns and plan is not outermost else int(plan in turns))
+    return evolve(table, plans=plans, split=LoopSplit(outermost.axis, parts), reasons=(*table.reasons, reason))
 
 
 def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launch: Facts) -> bool:

@@ -12,6 +12,7 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
 from compiler.schedule.gpu.digits_of_axes import divided_axes
+from compiler.schedule.gpu.short_rows import SHORT_ROW
 from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 
@@ -95,7 +96,7 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
     if not reduced:
         stores = [op for op in reads.ops if isinstance(op, Store)]
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
-        return int(several or len({op.mem for op in stores}) < len(stores) or _are_digits(field, reads))
+        return int(several or len({op.mem for op in stores}) < len(stores) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
     if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
@@ -109,6 +110,14 @@ def _are_digits(field: HirFunction, reads: FieldReads) -> bool:
     """Whether an index is made of several axes, or could be: of an axis that indices divide."""
     forms = [form for op in reads.ops if isinstance(op, Load | Store) for form in reads.index(op)]
     return bool(divided_axes(field)) or any(sum(name in field.axes for name in form.names) > 1 for form in forms)
+
+
+def _has_short_rows(field: HirFunction, reads: FieldReads, sizes: Mapping[str, int]) -> bool:
+    """Whether the rows of a result are shorter than vectors, and a load that all of them share keeps them from being one long row."""
+    rows = {op.index[-1].names[0] for op in reads.ops if isinstance(op, Store) and op.index and len(op.index[-1].names) == 1}
+    loads = [{name for form in reads.index(op) for name in form.names} for op in reads.ops if isinstance(op, Load)]
+    shared = {row for row in rows for names in loads if row in names and len(names) < len(field.axes)}
+    return any(1 < _extent(field, [row], sizes) < SHORT_ROW for row in shared)
 
 
 def _is_near(mem: Mem, index: Sequence[Affine], axis: str) -> bool:

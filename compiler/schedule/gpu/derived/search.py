@@ -49,6 +49,8 @@ class PricedTable:
 def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:
     """The axis along which lanes lie; None where there are no tables: results are few, or neighbours read what is far apart."""
     lane = lane_axis(nest)
+    if nest.extents[lane] < LEAST_LANES:
+        lane = _beside(nest, lane)
     if not _is_near(nest, lane):
         lane = _reading_axis(nest, lane)
     if not _is_near(nest, lane):
@@ -148,9 +150,10 @@ def _promising(nest: ThreadNest, lane: int) -> list[tuple[int, ...]]:
     """Registers of the axes to begin with: for some widths along the lanes those that a rough count of instructions goes down to."""
     extent, wide = nest.extents[lane], max(4, _widest(nest))
     fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent), 1]
-    starts = []
+    steps, starts = _stored_steps(nest), []
+    between = [axis for axis, step in steps.items() if axis != lane and step * nest.extents[axis] <= steps.get(lane, 0)]
     for each in fitting[:3]:
-        best = tuple(each if axis == lane else 1 for axis in range(nest.outputs))
+        best = tuple(each if axis == lane else nest.extents[axis] if axis in between else 1 for axis in range(nest.outputs))
         cost = rough_cost(nest, best)
         starts.append(best)
         while True:

@@ -1,0 +1,48 @@
+"""Memories of short rows, as a picture of three channels is: of `x[y, z, c]` with rows of 3 the two last dims are one, of which `3 * z + c`
+is the index. So neighbours that a thread has along both are one vector, which a row alone is too short for."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.field_copy import FieldCopy
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem
+from runtime.records import evolve
+
+SHORT_ROW = 16
+"""Elements of a row below which threads rather take several rows than neighbours take one."""
+
+
+def with_short_rows_joined(field: HirFunction) -> HirFunction:
+    """The field (form F) with such dims of its parameters as one; itself where it has none."""
+    short = {parameter for parameter in field.parameters if _is_short(field, parameter)}
+    if not short:
+        return field
+    copy = FieldCopy.whole(field, {parameter: evolve(mem := mem_of(parameter), dims=tuple(_joined(mem, mem.dims))) for parameter in short})
+    for op in field.body.body:
+        if isinstance(op, Load | Store) and op.mem in short:
+            copy.copy(op, index=tuple(_joined(mem_of(op.mem), op.index)))
+        else:
+            copy.copy(op)
+    return copy.finish()
+
+
+def _is_short(field: HirFunction, parameter: Value) -> bool:
+    """Whether the parameter is a memory of short rows without gaps, and all its indices are of axes alone."""
+    mem = parameter.type
+    if not isinstance(mem, Mem) or mem.rank < 2 or mem.strides is not None or mem.swizzle:
+        return False
+    row, rows = mem.dims[-1].value, mem.dims[-2].value
+    forms = [form for op in field.body.body if isinstance(op, Load | Store) and op.mem is parameter for form in op.index[-2:]]
+    of_axes = all(isinstance(symbol, str) and symbol in field.axes for form in forms for symbol, _ in form.terms)
+    return row is not None and rows is not None and 1 < row < SHORT_ROW and of_axes
+
+
+def _joined(mem: Mem, dims: Sequence[Affine]) -> list[Affine]:
+    """Extents, or indices, of the memory's dims with the last two as one."""
+    *outer, rows, row = dims
+    if dims is mem.dims:
+        return [*outer, rows * (row.value or 0)]
+    return [*outer, rows * (mem.dims[-1].value or 0) + row]
