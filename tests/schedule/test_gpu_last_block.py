@@ -156,7 +156,7 @@ def test_few_sums_over_a_short_axis_and_a_long_one_are_shared_along_the_long_one
         }
     }"""
     (call,) = zynml.compile(text)._session.launches_like(["x=16x3x1025x1024:f32"], "emulator:sm_90a")
-    sizes = {"B": 16, "C": 3, "H": 1025, "W": 1024}
+    sizes = {"B": 16, "C": 3, "H": 1025, "W": 1024, "B_16": 1, "W_256": 4}
     assert [launch.blocks(sizes) for launch in call.threads.launches.launches] == [1024]
     x = RNG.integers(0, 100, (2, 3, 150, 40)).astype(np.float32)
     np.testing.assert_array_equal(zynml.compile(text, device="emulator:sm_90a").f(x), x[:, :, :-1].sum((1, 2, 3)))

@@ -62,8 +62,8 @@ from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
-from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.short_rows import with_short_rows_joined
+from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table

@@ -4,6 +4,7 @@ is the index. So neighbours that a thread has along both are one vector, which a
 from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
+from compiler.hir.core import Contract, union_axes
 from compiler.hir.field_copy import FieldCopy
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -16,7 +17,9 @@ SHORT_ROW = 16
 
 
 def with_short_rows_joined(field: HirFunction) -> HirFunction:
-    """The field (form F) with such dims of its parameters as one; itself where it has none."""
+    """The field (form F) with such dims of its parameters as one; itself where it has none, or multiplies matrices."""
+    if any(isinstance(op, Contract) and _multiplies_matrices(op) for op in field.body.body):
+        return field
     short = {parameter for parameter in field.parameters if _is_short(field, parameter)}
     if not short:
         return field
@@ -27,6 +30,12 @@ def with_short_rows_joined(field: HirFunction) -> HirFunction:
         else:
             copy.copy(op)
     return copy.finish()
+
+
+def _multiplies_matrices(op: Contract) -> bool:
+    """Whether each operand of a sum of products has an axis of results that the others lack."""
+    axes = [{axis for axis, _ in union_axes(value)} - set(op.over) for value in op.operand_values]
+    return len(axes) > 1 and all(each - set().union(*(other for other in axes if other is not each)) for each in axes)
 
 
 def _is_short(field: HirFunction, parameter: Value) -> bool:

@@ -96,7 +96,8 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
     if not reduced:
         stores = [op for op in reads.ops if isinstance(op, Store)]
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
-        return int(several or len({op.mem for op in stores}) < len(stores) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
+        ordered = len({op.mem for op in stores}) < len(stores)
+        return int(several or ordered or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
     if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
