@@ -25,7 +25,7 @@ class LlvmType:
     @property
     def suffix(self) -> str:
         """How intrinsics name the type: `f32`, `v16i32`."""
-        name = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(self.element, self.element)
+        name = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}.get(self.element, self.element)
         return f"v{self.lanes}{name}" if self.lanes else name
 
     @property

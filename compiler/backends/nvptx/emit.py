@@ -155,6 +155,8 @@ def emit(frame: NvptxFrame, op: Instruction) -> None:
             frame.define(op, inside)
         case Pack2() if pairs.narrows(frame, op):
             pairs.pack(frame, op)
+        case Binary() if pairs.computes(frame, op):
+            pairs.compute(frame, op)
         case Binary() if division.shares_divisor(frame, op):
             division.divide(frame, op)
         case Binary() | Unary() if division.has_several(frame, op):

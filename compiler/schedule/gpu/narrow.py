@@ -1,11 +1,13 @@
 """Functions whose results are only seen after they were rounded to 16 bits or fewer: there the hardware's own, right to some 21 bits, is as
-good as one that is right to 24."""
+good as one that is right to 24. And extremes of floats of 16 bits, which are found two at once."""
 
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, is_float
+from compiler.passes.rewrite import rule
 
 NARROW = 16
 """Bits of a float that hides what the hardware's functions are off by."""
@@ -40,3 +42,15 @@ def _seen(op: Instruction, seen: set[Value]) -> list[Value]:
     if isinstance(op, Unary | Binary | Select | Reduce | Scan | Contract) and seen.isdisjoint(op.results):
         return [op.condition] if isinstance(op, Select) else []
     return list(op.operand_values)
+
+
+@rule(Binary, Reduce)
+def extremes_of_pairs(op: Binary | Reduce, into: Builder) -> Value | None:
+    """max(f32(x), f32(y)) => f32(max(x, y)), also of all along an axis."""
+    casts = [value.source for value in op.operand_values if isinstance(value.source, Cast) and is_float(value.source.to)]
+    kinds, name = {dtype_of(cast.value) for cast in casts}, op.operator if isinstance(op, Binary) else op.monoid
+    if len(casts) < len(op.operand_values) or len(kinds) > 1 or not kinds <= {"f16", "bf16"} or name not in ("min", "max"):
+        return None
+    values = [cast.value for cast in casts]
+    narrow = into.op(name, *values) if isinstance(op, Binary) else into.reduce(name, *values, over=op.over)[0]
+    return into.cast(narrow, casts[0].to)

@@ -16,11 +16,14 @@ from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
+from compiler.passes.dce import dce
+from compiler.passes.rewrite import rewrite
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.loop_wishes import with_tile
+from compiler.schedule.gpu.narrow import extremes_of_pairs
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.register_walk import MOST_AHEAD, STAGE_BYTES, STAGES, RegisterDistributing
@@ -100,6 +103,8 @@ BLOCKS = 512
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
     """None for a field without such reductions, or with too few results for it."""
     field = _in_whole_tiles(without_single_elements(field, facts))
+    if facts.machine.has(Feature.NARROW_FLOATS):
+        field = dce(rewrite(field, [extremes_of_pairs]))
     window = window_product(field) or _large_triangle(field, facts)
     if window is not None:
         window = terms_of_window(window)

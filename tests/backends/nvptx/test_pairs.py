@@ -36,11 +36,13 @@ def test_one_float_is_narrowed_as_a_pair_with_zero() -> None:
     assert text.count("cvt.rn.bf16x2.f32") == 1 and "cvt.rn.bf16.f32" not in text
 
 
-CHAIN = """func @f(%x: mem<64xbf16>, %y: mem<64xbf16>) form=C axes=[simd:{lanes}] {{
+CHAIN = """func @f(%x: mem<64xf32>, %y: mem<64xbf16>) form=C axes=[simd:{lanes}] {{
   %t = thread_idx x : index
-  %v = load %x[{lanes}*t+simd] : tile<simd:{lanes}, bf16>
-  %a = mul %v, %v : tile<simd:{lanes}, bf16>
-  %b = add %a, %v : tile<simd:{lanes}, bf16>
+  %v = load %x[{lanes}*t+simd] : tile<simd:{lanes}, f32>
+  %n = cast %v to=bf16 : tile<simd:{lanes}, bf16>
+  %w = cast %n to=f32 : tile<simd:{lanes}, f32>
+  %a = add %w, %v : tile<simd:{lanes}, f32>
+  %b = cast %a to=bf16 : tile<simd:{lanes}, bf16>
   store %y[{lanes}*t+simd], %b }}"""
 
 
@@ -50,3 +52,25 @@ def test_vectors_that_are_rounded_on_the_way_are_pairs_with_zero(lanes: int) -> 
     text = compiled(parse_function(CHAIN.format(lanes=lanes))).text
     assert text.count("cvt.rn.bf16x2.f32") == lanes + lanes // 2
     assert "cvt.rn.bf16.f32" not in text and "cvt.f32.bf16" not in text
+
+
+LINE = """func @f(%x: mem<64x{extent}x{dtype}>, %y: mem<64x{extent}x{dtype}>) form=C axes=[{axis}:{extent}] {{
+  %t = thread_idx x : index
+  %v = load %x[t, {axis}] : tile<{axis}:{extent}, {dtype}>
+  %s = load %x[t, 0] : {dtype}
+  %a = sub %v, %s : tile<{axis}:{extent}, {dtype}>
+  %b = max %a, %v : tile<{axis}:{extent}, {dtype}>
+  store %y[t, {axis}], %b }}"""
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("axis", ["e", "simd"])
+def test_arithmetic_takes_two_numbers_of_16_bits_at_once(dtype: str, axis: str) -> None:
+    """Nothing is computed in 32 bits, or rounded."""
+    text = compiled(parse_function(LINE.format(dtype=dtype, axis=axis, extent=4))).text
+    assert text.count(f"sub.rn.{dtype}x2") == 2 and text.count(f"max.NaN.{dtype}x2") == 2
+    assert ".f32" not in text
+
+
+def test_without_a_neighbour_numbers_of_16_bits_are_computed_in_32() -> None:
+    assert "bf16x2 " not in compiled(parse_function(LINE.format(dtype="bf16", axis="e", extent=1))).text
