@@ -168,6 +168,17 @@ def test_the_widest_way_of_ints() -> None:
     np.testing.assert_array_equal(compiled(WIDEST)(x, y), expected)
 
 
+def test_the_widest_way_of_narrow_floats_is_found_among_pairs_of_them() -> None:
+    x, y = numbers(7, 18).astype(np.float16), numbers(35, 7).astype(np.float16)
+    x[2, 3], y[4, 1], y[5] = np.nan, -np.inf, np.inf
+    text = WIDEST.replace("i32", "f16").replace("-100", "-inf")
+    with np.errstate(invalid="ignore"):
+        expected = np.minimum(x.T[:, None], y[None]).max(-1).astype(np.float32)
+    np.testing.assert_array_equal(compiled(text)(x, y), expected)
+    code = zynml.compile(text).emit("ptx", "sm_90a")
+    assert "max.NaN.f16x2" in code and "max.NaN.f32" not in code
+
+
 @pytest.mark.parametrize("shape", [(1, 2), (19, 3), (70, 5)])
 def test_distances_below_the_diagonal(shape: tuple[int, int]) -> None:
     x = numbers(*shape)
