@@ -17,6 +17,7 @@ class Feature(Enum):
     CLUSTERS = "blocks that read each other's shared memory"
     EARLY_LAUNCHES = "kernels that begin while the one before them on the stream still ends"
     NARROW_FLOATS = "rounding of f32 to f16 and bf16, in pairs, and arithmetic in bf16"
+    BYTE_FLOATS = "rounding of f32 to floats of 8 bits, and back"
     BFLOAT_ATOMICS = "atomic sums in bf16"
     WARP_REDUCTIONS = "reductions of a warp's ints in one instruction (redux)"
     ELECTION = "one lane of a warp picked in one instruction (elect)"

@@ -14,6 +14,7 @@ _HOPPER = _AMPERE | {
     Feature.BULK_COPIES,
     Feature.CLUSTERS,
     Feature.EARLY_LAUNCHES,
+    Feature.BYTE_FLOATS,
     Feature.BFLOAT_ATOMICS,
     Feature.ELECTION,
     Feature.STORE_MATRIX,

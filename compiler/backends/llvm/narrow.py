@@ -3,6 +3,8 @@
 f16 uses LLVM's `half` conversions where the target has the instruction; bf16 and the 8-bit floats, and f16 elsewhere, are
 integer arithmetic, which needs no library and vectorises."""
 
+from collections.abc import Callable
+
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
 from compiler.hir.types import FLOATS
 
@@ -28,7 +30,10 @@ def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
         return rounded
     if dtype == "bf16":
         return _known_bf16(w, w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)))
-    return from_bits(w, to_bits(w, value, dtype), dtype)
+    rounded = from_bits(w, to_bits(w, value, dtype), dtype)
+    if w.module.native_bytes and dtype in _EIGHTHS:
+        w.before_rounding[rounded.text] = value
+    return rounded
 
 
 def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
@@ -44,6 +49,8 @@ def to_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     if dtype == "bf16":
         bits = w.convert("bitcast", value, "i32") if known else _bf16_rounded(w, value)
         return w.convert("trunc", w.binary("lshr", bits, _const(value, 16)), "i16")
+    if w.module.native_bytes and dtype in _EIGHTHS:
+        return _lane_by_lane(w, value, "i8", lambda lane: _eighth_bits(w, lane, dtype))
     exponent, mantissa = _FORMATS[dtype]
     return _small_bits(w, value, dtype, exponent, mantissa)
 
@@ -52,6 +59,8 @@ def from_bits(w: FunctionWriter, bits: LlvmValue, dtype: str) -> LlvmValue:
     """The f32 of the bits of a narrow type: exact."""
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("bitcast", bits, "half"), "float")
+    if w.module.native_bytes and dtype in _EIGHTHS:
+        return _lane_by_lane(w, bits, "float", lambda lane: _from_eighth_bits(w, lane, dtype))
     wide = w.convert("zext", bits, "i32")
     if dtype == "bf16":
         return _known_bf16(w, w.binary("shl", wide, _const(wide, 16)))
@@ -64,6 +73,9 @@ def has_f16(w: FunctionWriter) -> bool:
 
 
 _FORMATS = {"f16": (5, 10), "f8e4m3": (4, 3), "f8e5m2": (5, 2)}
+
+_EIGHTHS = {"f8e4m3": ("e4m3x2", 464.0, 0x7F), "f8e5m2": ("e5m2x2", 61440.0 * (1 - 2.0**-24), 0x7C)}
+"""Floats of 8 bits that GPUs convert: pairs of them in PTX, the largest f32 that isn't rounded past the largest one, and what such are."""
 
 
 def _known_bf16(w: FunctionWriter, bits: LlvmValue) -> LlvmValue:
@@ -90,6 +102,36 @@ def _bf16_rounded(w: FunctionWriter, value: LlvmValue) -> LlvmValue:
         return rounded
     quiet = w.binary("or", bits, _const(bits, 0x00400000))
     return w.select(w.compare("uno", value, value), quiet, rounded)
+
+
+def _lane_by_lane(w: FunctionWriter, value: LlvmValue, element: str, convert: Callable[[LlvmValue], LlvmValue]) -> LlvmValue:
+    if not value.type.lanes:
+        return convert(value)
+    made = poison(value.type.of(element))
+    for lane in range(value.type.lanes):
+        made = w.insert(made, convert(w.extract(value, lane)), lane)
+    return made
+
+
+def _eighth_bits(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
+    """By the instruction, which ends at the largest number: what is rounded past it, and NaN, have bits of their own."""
+    pair, largest, infinite = _EIGHTHS[dtype]
+    zero = constant(value.type, 0.0)
+    (word,) = w.assembly(f"cvt.rn.satfinite.{pair}.f32 $0, $1, $2;", [value.type.of("i16")], "f,f", [zero, value], pure=True, alone=True)
+    bits = w.convert("bitcast", value, "i32")
+    sign = w.binary("and", w.binary("lshr", bits, _const(bits, 24)), _const(bits, 0x80))
+    above = w.binary("or", sign, _const(bits, infinite))
+    if dtype == "f8e5m2":
+        above = w.select(w.compare("uno", value, value), w.binary("or", sign, _const(bits, 0x7E)), above)
+    inside = w.compare("ole", w.intrinsic("fabs", value), constant(value.type, largest))
+    return w.convert("trunc", w.select(inside, w.convert("zext", word, "i32"), above), "i8")
+
+
+def _from_eighth_bits(w: FunctionWriter, bits: LlvmValue, dtype: str) -> LlvmValue:
+    """Through f16, which has all of them."""
+    word = w.convert("zext", bits, "i16")
+    (halves,) = w.assembly(f"cvt.rn.f16x2.{_EIGHTHS[dtype][0]} $0, $1;", [bits.type.of("i32")], "h", [word], pure=True, alone=True)
+    return w.convert("fpext", w.convert("bitcast", w.convert("trunc", halves, "i16"), "half"), "float")
 
 
 def _small_bits(w: FunctionWriter, value: LlvmValue, dtype: str, exponent: int, mantissa: int) -> LlvmValue:

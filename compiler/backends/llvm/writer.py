@@ -40,6 +40,7 @@ class ModuleWriter:
         self.backend = backend
         self.native_half = native_half
         self.native_bfloat = False
+        self.native_bytes = False
         self.c_library = True
         """Whether code of the module may call the C library."""
         self.huge_pages = False

@@ -98,6 +98,7 @@ def compile_kernels(
         verify(function)
     module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
     module.native_bfloat = target.machine.has(Feature.NARROW_FLOATS)
+    module.native_bytes = target.machine.has(Feature.BYTE_FLOATS)
     module.c_library, module.constant_space = False, CONSTANT_SPACE
     debug = Debug(module, sources)
     taken: set[str] = set()

@@ -91,8 +91,9 @@ def test_all_arithmetic_is_selected_and_calls_nothing_outside(arch: str) -> None
     for dtype in ("f64", "f32", "f16", "bf16", "f8e4m3", "i8", "u16", "i32", "u64"):
         floating = dtype in FLOATS
         for operator in (*UNARY, *BINARY, *COMPARE):
-            bits = operator in ("and", "or", "xor", "shl", "shr", "not")
-            only_floats = operator in ("atan2",) or (operator in UNARY and operator not in ("neg", "not", "abs", "sign", "floor", "ceil", "round", "trunc"))
+            bits = operator in ("and", "or", "xor", "shl", "shr", "not", "popcount", "leading_zeros", "trailing_zeros")
+            of_both = ("neg", "abs", "sign", "floor", "ceil", "round", "trunc")
+            only_floats = operator in ("atan2",) or (operator in UNARY and operator not in of_both and not bits)
             if bits if floating else only_floats:
                 continue
             count = 1 if operator in UNARY else 2
@@ -230,3 +231,11 @@ def test_a_kernel_of_every_target_is_deterministic() -> None:
     for arch in PTX_VERSIONS:
         first, second = (compiled(pointwise("f", lambda b, v: b.op("exp", v[0]), "f64"), arch).text for _ in range(2))
         assert first == second
+
+
+@pytest.mark.parametrize(("arch", "native"), [("sm_89", False), ("sm_90", True)])
+@pytest.mark.parametrize(("dtype", "pair"), [("f8e4m3", "e4m3x2"), ("f8e5m2", "e5m2x2")])
+def test_floats_of_8_bits_are_rounded_once_and_by_an_instruction_that_has_them(arch: str, native: bool, dtype: str, pair: str) -> None:
+    text = compiled(pointwise("f", lambda b, v: b.add(v[0], v[0]), dtype), arch).text
+    assert (f"cvt.rn.f16x2.{pair}" in text) is native
+    assert text.count(f"cvt.rn.satfinite.{pair}.f32") == int(native)
