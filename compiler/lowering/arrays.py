@@ -1,7 +1,10 @@
 """Arrays of fixed size in kernel bodies, `var s: [f32; 16] = [0.0; 16]`: memory of the iteration that declares them. They are values:
 what is assigned, or bound to a name, is copied. `passes/arrays_to_slots.py` keeps the elements of small ones in variables."""
 
+from collections.abc import Sequence
+from itertools import product
 from math import prod
+from typing import TypeGuard
 
 from compiler.hir.affine import Affine
 from compiler.hir.memory import Alloc
@@ -11,7 +14,8 @@ from compiler.lowering.body import Body, Memory, fault
 from compiler.lowering.declared_types import resolved
 from compiler.lowering.dtypes import hir_name, keeps_value, scalar_named
 from compiler.lowering.flows import Key
-from compiler.lowering.numbers import Number, Operand, TensorOperand, literal, typed, value_of
+from compiler.lowering.indices import load
+from compiler.lowering.numbers import Number, Operand, TensorOperand, Tuple, literal, meet, typed, value_of
 from compiler.lowering.walk import as_number, evaluate, lowers, number
 from compiler.lowering.words import words
 from compiler.lowering.writes import require_writable, variable_flow
@@ -20,6 +24,8 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 from runtime.records import frozen
 
+MOST_PARTS = 64
+"""Elements of an array that are taken apart."""
 MOST_BYTES = 16 * 1024
 """Of one array: every thread of a GPU has its own, in memory that is as large as all threads need at once."""
 
@@ -43,7 +49,7 @@ Elements = Number | TensorOperand | Repeated | Listed
 """What an array is made of: numbers, another array, or more of those."""
 
 
-def is_array(body: Body, operand: Operand) -> bool:
+def is_array(operand: Operand, body: Body) -> TypeGuard[TensorOperand]:
     return isinstance(operand, TensorOperand) and body.memories[operand.name].role == "array"
 
 
@@ -113,7 +119,7 @@ def _elements(body: Body, node: nodes.Expression, into: DType | None) -> Element
             return listed
         case _:
             operand = evaluate(body, node, into)
-            if isinstance(operand, TensorOperand) and is_array(body, operand):
+            if isinstance(operand, TensorOperand) and is_array(operand, body):
                 return operand
             return as_number(body, operand, node)
 
@@ -164,10 +170,13 @@ def _made(
         for leaf in _leaves(body, elements):
             _require_kept(leaf, dtype, span)
     else:
-        flow = (key, span.start, span.path, tuple(place.start for _, place in body.inlining))
-        for leaf in _leaves(body, elements):
-            variable_flow(body, flow, leaf)
-        dtype = body.flows.before(flow, body.flows.new[flow].dtype).dtype
+        leaves = _leaves(body, elements)
+        dtype, weak, _ = meet(*leaves)
+        if weak:
+            flow = (key, span.start, span.path, tuple(place.start for _, place in body.inlining))
+            for leaf in leaves:
+                variable_flow(body, flow, leaf)
+            dtype = body.flows.before(flow, dtype).dtype
     memory = room(body, shape, dtype, flow, span, name)
     put(body, memory, (), elements)
     return memory
@@ -266,6 +275,43 @@ def bind(body: Body, name: str, memory: Memory, node: nodes.Let) -> None:
     body.names.bind(name, TensorOperand(memory.name), node.pattern.span, "a `var`" if node.mutable else "a `let`")
 
 
+def copied(body: Body, operand: Operand, span: Span) -> Operand:
+    """An array as it is now, in memory of its own; any other value itself."""
+    return TensorOperand(_made(body, operand, None, span, "copy", "copy").name) if is_array(operand, body) else operand
+
+
+def parts_of(body: Body, operand: TensorOperand, node: nodes.Expression) -> Tuple:
+    """All elements of an array, in order."""
+    memory = body.memories[operand.name]
+    extents = extents_of(memory)
+    if prod(extents) > MOST_PARTS:
+        message = f"an array of {prod(extents)} elements isn't supported here yet in a kernel: {MOST_PARTS} are the most"
+        raise fault("0109", message, node.span, hint="assign its elements in a loop")
+    places = (tuple(Affine((), at) for at in index) for index in product(*map(range, extents)))
+    return Tuple(tuple(load(body, memory, index, node, (), None) for index in places))
+
+
+def apart(body: Body, operand: Operand, node: nodes.Expression) -> Operand:
+    """An array as the tuple of its elements; any other value itself."""
+    return parts_of(body, operand, node) if is_array(operand, body) else operand
+
+
+def of_parts(body: Body, shape: Sequence[int], parts: Sequence[Number], span: Span) -> TensorOperand:
+    """An array of these elements, in order."""
+    listed: list[Elements] = [*parts]
+    for extent in reversed(shape[1:]):
+        listed = [Listed(tuple(listed[start : start + extent])) for start in range(0, len(listed), extent)]
+    return TensorOperand(_made(body, Listed(tuple(listed)), None, span, "chosen", "chosen").name)
+
+
+def assign_operand(body: Body, memory: Memory, binding: Binding, operand: Operand, node: nodes.Assign) -> None:
+    """An array's part of `(a, b) = (b, a)`."""
+    require_writable(memory, binding, node.target.span)
+    if not isinstance(operand, TensorOperand) or not is_array(operand, body):
+        raise fault("0203", f"`{memory.in_words}` is an array, and this is none", node.value.span)
+    _assign(body, memory, operand, node)
+
+
 def fitted_array(body: Body, operand: TensorOperand, annotation: nodes.TypeSyntax, span: Span, what: str) -> TensorOperand:
     """An array as one of a written type: a parameter, a result."""
     written = written_type(body, annotation)
@@ -283,8 +329,11 @@ def assign(body: Body, memory: Memory, binding: Binding, node: nodes.Assign) -> 
         message = f"`{node.operator}=` needs a number, and `{name}` is an array"
         raise fault("0208", message, node.span, hint="write a loop over its elements")
     require_writable(memory, binding, node.target.span)
-    elements = _elements(body, node.value, memory.dtype)
-    _require_shape(extents_of(memory), _shape(body, elements), node.value.span, name)
+    _assign(body, memory, _elements(body, node.value, memory.dtype), node)
+
+
+def _assign(body: Body, memory: Memory, elements: Elements, node: nodes.Assign) -> None:
+    _require_shape(extents_of(memory), _shape(body, elements), node.value.span, memory.in_words)
     for leaf in _leaves(body, elements):
         if memory.flow is not None:
             variable_flow(body, memory.flow, leaf)

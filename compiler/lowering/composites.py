@@ -69,7 +69,7 @@ def kind_of(operand: Operand) -> str:
         case Record(name=name) | Choice(name=name):
             return f"a `{name}`"
         case _ if type(operand).__name__ == "TensorOperand":
-            return "a tensor"
+            return "an array"
     return "no value"
 
 

@@ -9,6 +9,7 @@ from compiler.hir.control import If as HirIf
 from compiler.hir.instruction import Effect, Region, Value
 from compiler.hir.memory import GetSlot, Load
 from compiler.hir.types import Tile
+from compiler.lowering import arrays
 from compiler.lowering.arithmetic import COMPARISONS, compare, comparison_facts
 from compiler.lowering.bindings import Scope
 from compiler.lowering.body import Body, fault
@@ -40,7 +41,7 @@ def truth(body: Body, node: nodes.Expression) -> Truth:
     with body.spanned(node.span):
         match node:
             case nodes.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
-                first, second = value(body, left), value(body, right)
+                first, second = (arrays.apart(body, value(body, side), side) for side in (left, right))
                 own = _by_method(body, node, first, second)
                 if own is not None:
                     return as_truth(body, own, node)
@@ -185,18 +186,23 @@ def choose(body: Body, node: nodes.Expression, then: Alternative, otherwise: Alt
     return chosen(body, condition, inside, otherwise, node)
 
 
-def chosen(body: Body, condition: Truth, then: Alternative, otherwise: Alternative, node: nodes.Node) -> Operand:
+def chosen(body: Body, condition: Truth, then: Alternative, otherwise: Alternative, node: nodes.Expression) -> Operand:
     """The value of one of two expressions: both computed and one selected where that is harmless, else a branch."""
     construct = body.construct()
     regions: list[Region] = []
     operands: list[Operand] = []
+    shape: tuple[int, ...] | None = None
     builds = []
     for branch, (assumed, alternative) in enumerate(((condition.yes, then), (condition.no, otherwise))):
         region, build = body.fresh_region()
         with body.at(build), body.here.branch(construct, branch, assumed):
             holds = condition.value if branch == 0 else build.op("not", condition.value)
             with _where(body, holds, len(assumed)):
-                operands.append(alternative())
+                operand = alternative()
+                if arrays.is_array(operand, body):
+                    shape = arrays.extents_of(body.memories[operand.name])
+                    operand = arrays.parts_of(body, operand, node)
+                operands.append(operand)
         regions.append(region)
         builds.append(build)
     first, second = alike(operands[0], operands[1], node.span)
@@ -226,7 +232,7 @@ def chosen(body: Body, condition: Truth, then: Alternative, otherwise: Alternati
         _selected(body, condition, result, pair, meeting, is_exact)
         for result, pair, meeting, is_exact in zip(results, pairs, meetings, exact, strict=True)
     ]
-    return of_numbers(first, numbers)
+    return of_numbers(first, numbers) if shape is None else arrays.of_parts(body, shape, numbers, node.span)
 
 
 def _selected(

@@ -11,7 +11,7 @@ from compiler.lowering.body import Body, fault
 from compiler.lowering.conditions import choose
 from compiler.lowering.declared_types import fitted
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, TensorOperand, Tuple, typed, value_of
+from compiler.lowering.numbers import Choice, Nothing, Number, Operand, Record, Tuple, typed, value_of
 from compiler.lowering.patterns import match_of
 from compiler.lowering.walk import Arguments, calls, evaluate, run
 from compiler.typed_ast import nodes
@@ -59,7 +59,7 @@ def call_function(body: Body, function: nodes.Function, arguments: Arguments, no
         try:
             for parameter, value in values:
                 given = evaluate(body, value, into) if isinstance(value, nodes.Expression) else value
-                if isinstance(given, TensorOperand) and arrays.is_array(body, given) and parameter.annotation is not None:
+                if arrays.is_array(given, body) and parameter.annotation is not None:
                     given = arrays.fitted_array(body, given, parameter.annotation, node.span, f"the parameter `{parameter.name}`")
                 elif isinstance(given, Number | Tuple | Record | Choice):
                     given = _converted(body, given, parameter.annotation, function, f"the parameter `{parameter.name}`", node)
@@ -67,7 +67,7 @@ def call_function(body: Body, function: nodes.Function, arguments: Arguments, no
             result = _value(body, function, into)
         finally:
             body.inlining.pop()
-    if function.result is not None and isinstance(result, TensorOperand) and arrays.is_array(body, result):
+    if function.result is not None and arrays.is_array(result, body):
         return arrays.fitted_array(body, result, function.result, node.span, f"the result of `{name}`")
     if function.result is not None and isinstance(result, Number | Tuple | Record | Choice):
         return _converted(body, result, function.result, function, f"the result of `{name}`", node)
@@ -182,7 +182,7 @@ def _way(
     """The value on one way through the function."""
     with body.names.scope():
         value = _tail(body, statements, function, into)
-    if not isinstance(value, Number | Tuple | Record | Choice):
+    if not isinstance(value, Number | Tuple | Record | Choice) and not arrays.is_array(value, body):
         raise fault(
             "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
         )

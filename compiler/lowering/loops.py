@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from compiler.hir.affine import Affine
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
+from compiler.lowering import arrays
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Fault, fault
 from compiler.lowering.conditions import truth
-from compiler.lowering.numbers import affine, index_value
+from compiler.lowering.elements import array_named
+from compiler.lowering.numbers import TensorOperand, affine, index_value
 from compiler.lowering.ranges import NumberRange, loop_range
 from compiler.lowering.walk import executes, number, run_block
 from compiler.lowering.words import words
@@ -28,8 +31,29 @@ def _for(body: Body, node: nodes.For, into: DType | None) -> None:
     for loop in (part for part in walk(node) if isinstance(part, nodes.For)):
         for position, clause in enumerate(loop.clauses if loop.annotations else ()):
             body.marks[clause.span] = _loop_marks(body, loop, position)
+    node = _over_elements(body, node)
     if body.on_for is None or not body.on_for(body, node):
         _clauses(body, _bounded_by_one(body, node), 0, into)
+
+
+def _over_elements(body: Body, node: nodes.For) -> nodes.For:
+    """`for v in a` of an array as `for v_at in 0..4` around `let v = a[v_at]`; `a` as it is when the loop begins."""
+    match node.clauses:
+        case (nodes.ForClause(names=(name,), source=nodes.Name(name=owner) as source) as clause,):
+            array = array_named(body, owner)
+            if array is None or len(array.dims) != 1:
+                return node
+            used = {part.name for part in walk(node) if isinstance(part, nodes.Name)}
+            at = next(found for number in count() if (found := f"{name}_at{number or ''}") not in used)
+            whole, span = f"{name} of", clause.span
+            body.names.bind(whole, arrays.copied(body, TensorOperand(array.name), source.span), source.span, "a `let`")
+            element = nodes.Index(value=nodes.Name(name=whole, span=source.span), indices=(nodes.Name(name=at, span=span),), span=span)
+            taken = nodes.Let(pattern=nodes.BindingPattern(name=name, span=span), value=element, span=span)
+            ends = (nodes.IntLiteral(value=end, suffix=None, span=source.span) for end in (0, array.dims[0].value or 0))
+            low, high = ends
+            over = evolve(clause, names=(at,), source=nodes.Range(low=low, high=high, step=None, inclusive=False, span=source.span))
+            return evolve(node, clauses=(over,), body=evolve(node.body, statements=(taken, *node.body.statements)))
+    return node
 
 
 def _bounded_by_one(body: Body, node: nodes.For) -> nodes.For:

@@ -50,6 +50,8 @@ def _bind_pattern(body: Body, pattern: nodes.Pattern, value: Operand, node: node
         case nodes.WildcardPattern():
             return
         case nodes.TuplePattern(elements=elements):
+            if arrays.is_array(value, body) and node.value is not None and len(body.memories[value.name].dims) == 1:
+                value = arrays.parts_of(body, value, node.value)
             if not isinstance(value, Tuple) or len(value.elements) != len(elements):
                 raise fault("0203", f"a pattern of {len(elements)} names needs a tuple of as many", pattern.span)
             for element, part in zip(elements, value.elements, strict=True):
@@ -57,7 +59,7 @@ def _bind_pattern(body: Body, pattern: nodes.Pattern, value: Operand, node: node
         case nodes.BindingPattern(name=name):
             if isinstance(value, Nothing):
                 raise fault("0203", f"`{name}` gets no value", node.span)
-            if isinstance(value, TensorOperand) and arrays.is_array(body, value):
+            if arrays.is_array(value, body):
                 arrays.bind_copy(body, name, value, node)
                 return
             if node.mutable and isinstance(value, Composite):
@@ -149,7 +151,8 @@ def _assign(body: Body, node: nodes.Assign, into: DType | None) -> None:
             value = evaluate(body, node.value, into)
             if not isinstance(value, Tuple) or len(value.elements) != len(targets) or node.operator is not None:
                 raise fault("0203", f"{len(targets)} targets need a tuple of as many", node.span)
-            for target, part in zip(targets, value.elements, strict=True):
+            parts = [arrays.copied(body, part, node.value.span) for part in value.elements]  # `(a, b) = (b, a)`
+            for target, part in zip(targets, parts, strict=True):
                 _assign_number(body, target, None, part, node)
         case nodes.Index() as target:
             store(body, target, node, into)
@@ -307,6 +310,11 @@ def _assign_number(body: Body, target: nodes.Expression, operator: str | None, v
         return
     if isinstance(target, nodes.Name) and (binding := body.names.lookup(target.name)) is not None and isinstance(binding.value, BoundParts):
         set_parts(body, binding.value, binding.value.kind, binding.value.variables, value, node)
+        return
+    if isinstance(target, nodes.Name) and (array := array_named(body, target.name)) is not None:
+        binding = body.names.lookup(target.name)
+        assert binding is not None
+        arrays.assign_operand(body, array, binding, value, node)
         return
     if not isinstance(value, Number):
         raise fault("0203", f"`{words(target)}` needs a number", target.span)

@@ -94,7 +94,8 @@ def _one(body: Body, node: nodes.Expression, into: DType | None) -> Operand:
 def as_value(body: Body, operand: Operand, node: nodes.Expression) -> Operand:
     """What an expression has come to as a value of numbers; anything else is an error."""
     composite = isinstance(operand, Record | Choice) or (isinstance(operand, Tuple) and not operand.counts)
-    return operand if composite else as_number(body, operand, node)
+    whole = isinstance(operand, TensorOperand) and body.memories[operand.name].role == "array"
+    return operand if composite or whole else as_number(body, operand, node)
 
 
 def as_number(body: Body, operand: Operand, node: nodes.Expression) -> Number:

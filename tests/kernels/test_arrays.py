@@ -204,6 +204,55 @@ def test_arrays_are_values(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_arrays_are_chosen_swapped_compared_and_taken_apart(device: str) -> None:
+    text = """
+    def ordered(a: [f32; 2]) -> [f32; 2] {
+        if a[0] > a[1] { return [a[1], a[0]] }
+        a
+    }
+    def f(x: tensor[N]) {
+        compute(x) -> tensor[N, 7] {
+            for i in 0..N:
+                var a = ordered([x[i], 2.0])
+                var b = if x[i] > 4.0 { [1.0; 2] } else { a }
+                (a, b) = (b, a)
+                let [p, q] = b
+                out[i, 0] = a[0]
+                out[i, 1] = a[1]
+                out[i, 2] = p
+                out[i, 3] = q
+                var s = 0.0
+                for v in a:
+                    a[1] = 100.0
+                    s = 10.0 * s + v
+                out[i, 4] = s
+                out[i, 5] = 1.0 if b == [2.0, 5.0] else 0.0
+                out[i, 6] = a.len * 1.0
+        }
+    }
+    """
+    result = zynml.compile(text, device=device).f(np.array([1, 5], np.float32))
+    assert result.tolist() == [[1, 2, 1, 2, 12, 0, 2], [1, 1, 2, 5, 11, 1, 2]]
+
+
+@pytest.mark.parametrize(("element", "dtype"), [("200u8", "u8"), ("x[i]", "i16"), ("0", "i64")])
+def test_elements_have_the_type_that_is_written_or_flows_in(element: str, dtype: str) -> None:
+    """Ints wrap in the type of typed elements; a literal takes what it meets."""
+    text = f"""
+    def f(x: tensor[N, i16], y: tensor[N, i64]) {{
+        compute(x, y) {{
+            for i in 0..N:
+                var s = [{element}; 2]
+                s[1] {"= y[i]" if dtype == "i64" else "+= 100" + ("u8" if dtype == "u8" else "i16")}
+                out[i] = s[1]
+        }}
+    }}
+    """
+    result = zynml.compile(text, device="cpu").f(np.array([32700], np.int16), np.array([1 << 40]))
+    assert (str(result.dtype), result.tolist()) == {"u8": ("uint8", [44]), "i16": ("int16", [-32736]), "i64": ("int64", [1 << 40])}[dtype]
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_arrays_of_threads_outlive_barriers(device: str) -> None:
     text = """
     def f(x: tensor[N]) {

@@ -9,14 +9,16 @@ from compiler.hir.alignment import alignment
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
+from compiler.hir.core import Binary, Unary
 from compiler.hir.gpu import SharedAlloc, SyncThreads
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
+from compiler.schedule.gpu.maps import PLAIN
 from compiler.schedule.gpu.marching import March, march_of_loads, one_step, read_ahead, rest, stepping_loads, whole_steps, words_of
 from compiler.schedule.gpu.marching_ahead import only_reads
 from compiler.schedule.gpu.nest_units import BESIDE, with_units
@@ -26,13 +28,17 @@ from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
 from runtime.records import frozen
 
-STEPS, LEAST_STEPS = 8, 2
-"""Whose rows are copied between two barriers, at most and at least: those whose own elements fit in these registers."""
+STEPS, OWN_WORDS = 8, 32
+"""Whose rows are copied between two barriers, at most: those whose own elements fit in so many registers."""
 
-OWN_WORDS = 32
+MOST_INSTRUCTIONS = 1024
+"""Of those steps, which are written out, about: one warp alone waits for its code where no cache holds that."""
 
 PARTS = 4
 """Of so many steps each, in shared memory at a time."""
+
+FUNCTION = 20
+"""Instructions of a function of floats."""
 
 MOST_BYTES = 2048
 """Of the rows of a step."""
@@ -72,8 +78,8 @@ def march_rows(nest: Spread, known: Facts) -> MarchRows | None:
         return None
     shared = [load for load in loads if load.where is None and not varying.intersection(load.symbols)]
     own = [load for load in loads if load not in shared]
-    steps = STEPS
-    while steps * words_of(own) > OWN_WORDS and steps > LEAST_STEPS:
+    steps, slots = STEPS, sum(_slots(inside) for inside in op.body.body)
+    while steps > 1 and (steps * words_of(own) > OWN_WORDS or steps * slots > MOST_INSTRUCTIONS):
         steps //= 2
     length = (op.high - op.low).value
     found = _rows(shared, known)
@@ -82,6 +88,12 @@ def march_rows(nest: Spread, known: Facts) -> MarchRows | None:
     rows, places = found
     alone = march_of_loads(op, own, steps)
     return MarchRows(March(op, alone.early, (*alone.loads, *places), steps), alone, rows, places)
+
+
+def _slots(op: Instruction) -> int:
+    """Instructions that one becomes, about."""
+    function = (isinstance(op, Unary) and op.operator not in PLAIN) or (isinstance(op, Binary) and op.operator in ("div", "pow"))
+    return FUNCTION if function else 1
 
 
 def _rows(shared: Sequence[Load], known: Facts) -> tuple[tuple[SharedRow, ...], dict[Load, tuple[int, int]]] | None:
