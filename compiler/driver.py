@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from compiler.fusion.kept_launches import KeptLaunches
     from compiler.launch.checked_blocks import CheckedBlocks
     from compiler.launch.kernels import KernelOptions
+    from compiler.launch.native_calls.learn import BlocksFunction
     from compiler.launch.recorded import LaunchedKernel, LaunchRecording
     from compiler.options import Tuning
 
@@ -237,6 +238,16 @@ class Session:
             block = self.blocks.block(compute, functions_of(self.checked.program), self._warn_at_launch)
             placed = self._placed[compute.span] = self.placement.of(block)
         return placed
+
+    def blocks_function(self, name: str) -> "BlocksFunction | None":
+        """A function, by its name in the namespace of the program's code, as a sequence of blocks; None for any other."""
+        from compiler.launch.native_calls.learn import blocks_function
+
+        written = [each for each, python in self.host.names.items() if python == name]
+        own = [node for node in self.check().statements if isinstance(node, nodes.Function) and [node.name] == written]
+        if len(own) != 1 or own[0].name not in self.host.types:
+            return None
+        return blocks_function(own[0], self.host.types[own[0].name], self.host.names)
 
     @cached_property
     def placement(self) -> "Placement":

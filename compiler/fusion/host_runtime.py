@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from compiler.backends.host.loaded import HostProgram
     from compiler.devices.placement import PlacedBlock
     from compiler.fusion.chains import Chains
+    from compiler.launch.native_calls.learn import BlocksFunction
     from compiler.typed_ast import nodes
     from compiler.typed_ast.language import SessionLanguage
 
@@ -44,6 +45,9 @@ class RunningProgram(Protocol):
 
     def block(self, compute: "nodes.Compute") -> "PlacedBlock":
         """A compute expression whose device is to be chosen."""
+
+    def blocks_function(self, name: str) -> "BlocksFunction | None":
+        """A function, by its name in the namespace, as a sequence of blocks; None for any other."""
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means; None where it is the library's."""
@@ -132,13 +136,33 @@ class ProgramRuntime:
         """Whether machine code may launch a block: it runs on the CPU, nobody is told of launches, and no value decides on its kernel."""
         return not self._is_told and placed.always_on_cpu and placed.block.constants.isdisjoint(values) and is_possible()
 
-    def coming_back(self, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
-        device = self.program.options.device
-        if device is None or not device.startswith("cuda") or self._is_told or not is_possible():
+    def coming_back(self, name: str, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
+        device, unawaited = self.program.options.device or "cpu", self.program.unawaited
+        if self._is_told or not is_possible():
             return function
-        from compiler.launch.cuda.runs import coming_back
+        if device.startswith("cuda"):
+            from compiler.launch.cuda.runs import coming_back
 
-        return coming_back(function, changes, self.program.unawaited)
+            return coming_back(function, changes, unawaited)
+        if device != "cpu":
+            return function
+        from compiler.launch.native_calls.host_functions import coming_back as by_blocks
+
+        kept = None if self._kept is None else self._kept.of_function(name)
+        asks = self._kept is not None and self._kept.asks
+        return by_blocks(function, lambda: self._as_blocks(name), unawaited.futures, kept, asks)
+
+    def _as_blocks(self, name: str) -> "tuple[BlocksFunction, bool] | None":
+        """A function as a sequence of blocks that machine code may launch, and whether all of these run on the CPU whatever other devices
+        there are; None for any other."""
+        function = self.program.blocks_function(name)
+        if function is None:
+            return None
+        placed = [self.program.block(block) for block in function.blocks]
+        for block, there in zip(function.blocks, placed, strict=True):
+            if not there.always_on_cpu or there.block.constants.intersection(function.names[block.span]):
+                return None
+        return function, all(there.wish is not None for there in placed)
 
     @property
     def _is_told(self) -> bool:

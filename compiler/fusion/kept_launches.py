@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler.launch.native_calls.host_blocks import ChainLaunches, HostLaunches, LaunchStep, LaunchSteps, NativeBlock, in_words, offsets
+from compiler.launch.native_calls.straight import offsets as offsets_of_functions
 from runtime.records import Factory, define
 
 if TYPE_CHECKING:
@@ -31,6 +32,12 @@ class KeptLaunches:
         from compiler.launch.native_calls.kept import KeptAnswers
 
         return KeptAnswers((*self.origin, *launched), offsets(), self.unawaited, self.may_keep)
+
+    def of_function(self, name: str) -> "KeptAnswers":
+        """For the calls of a function that is a sequence of blocks."""
+        from compiler.launch.native_calls.kept import KeptAnswers
+
+        return KeptAnswers((*self.origin, "function", name), offsets_of_functions(), self.unawaited, self.may_keep)
 
     # ---- blocks ----
 

@@ -28,6 +28,7 @@ from runtime.unawaited import Unawaited
 if TYPE_CHECKING:
     from compiler.backends.host.loaded import HostProgram
     from compiler.devices.placement import PlacedBlock
+    from compiler.launch.native_calls.learn import BlocksFunction
     from compiler.linking import LinkedProgram
     from compiler.typed_ast import nodes
     from compiler.typed_ast.check import CheckedProgram
@@ -65,6 +66,8 @@ class CompiledSession(Protocol):
     def compute_site(self, number: int) -> "nodes.Compute": ...
 
     def block(self, compute: "nodes.Compute") -> "PlacedBlock": ...
+
+    def blocks_function(self, name: str) -> "BlocksFunction | None": ...
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None": ...
 
@@ -234,6 +237,9 @@ class KeptRun:
 
     def block(self, compute: "nodes.Compute") -> "PlacedBlock":
         return self.session.block(compute)
+
+    def blocks_function(self, name: str) -> "BlocksFunction | None":
+        return self.session.blocks_function(name)
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         file = self.language.library_module(path)

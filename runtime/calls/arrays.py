@@ -19,6 +19,9 @@ TYPE = 8
 DATA, RANK, EXTENTS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
 """Where an array has its fields: the rank and the flags are ints of 32 bits, all others have 64."""
 
+NUMBER = 16
+"""Where a float of NumPy's has its value."""
+
 BYTE_ORDER = 26
 """Where a dtype has the character that tells its byte order."""
 
@@ -103,7 +106,9 @@ def _reads_right() -> bool:
     whole = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     locked = np.ones((), np.int64)
     locked.flags.writeable = False
-    return all(_is_laid_out(array) for array in (whole, whole[:, ::-1, 1:], locked, np.ones(3, ">f8")))
+    numbers = np.float32(0.15625), np.float64(-2.5)
+    are_numbers = [ctypes.string_at(id(number) + NUMBER, number.itemsize) == number.tobytes() for number in numbers]
+    return all(_is_laid_out(array) for array in (whole, whole[:, ::-1, 1:], locked, np.ones(3, ">f8"))) and all(are_numbers)
 
 
 def _is_laid_out(array: "npt.NDArray[Any]") -> bool:

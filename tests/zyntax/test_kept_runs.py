@@ -102,6 +102,29 @@ def test_data_of_another_size_need_nothing_new(runs: Any, folder: Path, count: i
     assert runs(name)[1].stdout == expected(start, 3)
 
 
+def test_functions_of_several_updates_are_kept(runs: Any, folder: Path) -> None:
+    text = """
+def step(w: tensor[N], v: tensor[N], x: tensor[N], by: f32) {
+    compute(mut v, x) { for i in 0..N: v[i] = v[i] * by + x[i] }
+    compute(mut w, v) { for i in 0..N: w[i] = w[i] - v[i] }
+}
+let x = load("start.npy")
+let w = x.clone()
+let v = x.clone()
+for turn in 0..40: step(w, v, x, 0.5 as f32)
+println(w[3], v[3])
+"""
+    w = v = x = 3.0
+    for _ in range(40):
+        v = v * 0.5 + x
+        w = w - v
+    name = written(folder, "steps.zynml", text)
+    for way in ("new", "kept"):
+        found, done = runs(name)
+        assert (found, done.stderr) == (way, "")
+        np.testing.assert_allclose([*map(float, done.stdout.split())], [w, v], rtol=1e-5)
+
+
 def test_data_of_another_type_are_compiled_for_once(runs: Any, folder: Path) -> None:
     name = written(folder, "total.zynml", 'let x = load("start.npy")\nprintln(compute(x) @kernel reduce(+) { for i in 0..N: yield x[i] })\n')
     assert runs(name)[0] == "new"

@@ -43,9 +43,9 @@ class HostRuntime(Protocol):
     def settled(self, value: Any) -> Any:
         """The value of a block that waited."""
 
-    def coming_back(self, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
-        """A straight function (see `straight_functions`) as the program calls it. `changes` counts the arguments that were converted to
-        other values until now."""
+    def coming_back(self, name: str, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
+        """A straight function (see `straight_functions`), by its name in the namespace, as the program calls it. `changes` counts the
+        arguments that were converted to other values until now."""
 
     def note(self, future: PendingValue) -> None:
         """Remembers a future of the program's own code, whose faults must not be lost."""

@@ -47,7 +47,7 @@ def let_come_back(names: Sequence[str], namespace: dict[str, Any], runtime: Host
     """Has the program call straight functions as the runtime has them. `namespace`: that of its code, which is loaded."""
     conversions: Conversions = namespace[f"{MARK}convert"].__self__
     for name in names:
-        namespace[name] = runtime.coming_back(namespace[name], lambda: conversions.changes)
+        namespace[name] = runtime.coming_back(name, namespace[name], lambda: conversions.changes)
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:

@@ -5,7 +5,6 @@ through the program."""
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -15,8 +14,8 @@ from compiler.launch.cuda.native import answer_calls
 from compiler.launch.cuda.repeats import MACHINE_CODES, lasts
 from compiler.launch.cuda.run_plans import look_at, plan_of_run, with_own_floats
 from compiler.launch.native_calls.plan import Unplannable
+from compiler.launch.native_calls.straight import StraightFunction, made_function, offsets
 from compiler.launch.watch import WATCHED
-from runtime.calls.vectorcall import vectorcall_type
 from runtime.futures import under_way
 from runtime.records import Factory, define
 from runtime.unawaited import Unawaited
@@ -35,20 +34,6 @@ class _Thread(threading.local):
 
 
 THREAD = _Thread()
-
-
-class StraightFunction:
-    """What a program calls: machine code is put in front of it."""
-
-    _slow: Callable[..., Any]
-
-    def __call__(self, *values: Any, **named: Any) -> Any:
-        return self._slow(*values, **named)
-
-
-@cache
-def _type_of_functions() -> tuple[type[StraightFunction], dict[str, int]]:
-    return vectorcall_type(StraightFunction)
 
 
 @define(eq=False)
@@ -96,13 +81,13 @@ class RepeatedRuns:
         target = self.target()
         if target is not None and is_as_before and there and len(there) == len(calls) and lasts(there[0].stream, there[0].call.gpu):
             with suppress(Unplannable, *DeviceTrouble):
-                answer_calls(plan_of_run(there, inside, value), own, False, self.unawaited.futures, target, _type_of_functions()[1])
+                answer_calls(plan_of_run(there, inside, value), own, False, self.unawaited.futures, target, offsets())
                 self.answered += 1
         return value
 
 
 def coming_back(function: Callable[..., Any], changes: Callable[[], int], unawaited: Unawaited) -> Callable[..., Any]:
     """The function, for its callers: machine code answers runs that come back."""
-    target = _type_of_functions()[0]()
+    target = made_function()
     target._slow = RepeatedRuns(function, changes, unawaited, ref(target)).run
     return target

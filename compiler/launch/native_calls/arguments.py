@@ -1,6 +1,6 @@
 """Arguments in machine code: an object of Python's is looked at and taken, or the call is handed on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,15 +11,17 @@ from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, NumberArgument, Unplannable
 from compiler.typed_ast.types import DType
 from runtime.calls import arrays
-from runtime.records import frozen
+from runtime.calls.objects import offsets
+from runtime.records import evolve, frozen
+from runtime.tensor import Tensor
 
 DOUBLE = vector("double")
 
 
 @frozen(eq=False)
 class TakenArray:
-    """An array of the call: where its elements are, asked when a kernel runs; extents, strides in bytes, and its object where it is an
-    argument."""
+    """An array of the call: where its elements are, asked when a kernel runs; extents, strides in bytes, and its object, or its
+    tensor's, where it is an argument."""
 
     argument: ArrayArgument
     data: Callable[[], LlvmValue]
@@ -45,6 +47,24 @@ def require_type(code: CallCode, given: LlvmValue, wanted: type) -> None:
     """The object is exactly of this type, not of a type under it."""
     held = code.w.load(PTR, code.at(given, arrays.TYPE))
     code.require(code.w.compare("eq", held, code.object(wanted)))
+
+
+def take_tensor(code: CallCode, given: LlvmValue, argument: ArrayArgument) -> TakenArray:
+    """The array of a tensor of ours, which lies on the host, and nowhere else where it is updated."""
+    require_type(code, given, Tensor)
+    lies = fields_of_tensors()
+    for name in ("remote", *(("_shared", "device_copy", "filled") if argument.updated else ())):
+        code.require(code.w.compare("eq", code.w.load(PTR, code.at(given, lies[name])), code.object(None)))
+    array = take_array(code, code.w.load(PTR, code.at(given, lies["_array"])), argument)
+    return evolve(array, object=given)
+
+
+def fields_of_tensors() -> Mapping[str, int]:
+    """Where tensors have their fields. Raises Unplannable."""
+    lies = offsets(Tensor)
+    if lies is None:
+        raise Unplannable("an interpreter that isn't known")
+    return lies
 
 
 def take_array(code: CallCode, given: LlvmValue, argument: ArrayArgument) -> TakenArray:
@@ -113,6 +133,9 @@ def bounds_of(code: CallCode, array: TakenArray) -> tuple[LlvmValue, LlvmValue]:
 
 def take_number(code: CallCode, given: LlvmValue, argument: NumberArgument) -> TakenNumber:
     require_type(code, given, argument.python)
+    if issubclass(argument.python, np.floating):
+        number = code.w.load(DOUBLE if argument.dtype is DType.F64 else vector("float"), code.at(given, arrays.NUMBER))
+        return TakenNumber(argument.dtype, lambda: number)
     if argument.python is float:
         value = _taken_float(code, code.call("PyFloat_AsDouble", DOUBLE, given), argument.dtype)
         return TakenNumber(argument.dtype, lambda: value)

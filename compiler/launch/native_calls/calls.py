@@ -86,6 +86,11 @@ class NativeCalls:
                 self._plan(kinds, plan)
         return value
 
+    def is_coming(self, values: Sequence[Any]) -> bool:
+        """Whether machine code answers calls like this one, or soon will."""
+        kinds = kinds_of(values)
+        return kinds in self._planned or kinds in self._waiting
+
     def _plan(self, kinds: Kinds, plan: CallPlan) -> None:
         """Has machine code answer calls by this plan. Kernels are to have the code of their last tier before. Raises
         Unplannable."""

@@ -8,12 +8,13 @@ from typing import Any
 
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.launch.native_calls import results
-from compiler.launch.native_calls.arguments import TakenArray, take_array, take_number
+from compiler.launch.native_calls.arguments import TakenArray, take_array, take_number, take_tensor
 from compiler.launch.native_calls.code import CallCode
 from compiler.launch.native_calls.launches import LaunchCode, Taken, require_plannable
 from compiler.launch.native_calls.numbers import WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, CallPlan, EarlierResult
 from compiler.launch.native_calls.results import HeldMemory, Part
+from compiler.launch.watch import WATCHED
 from compiler.lowering.result_plan import grouped
 from runtime.calls.answering import NEXT, SLOWLY
 
@@ -34,8 +35,8 @@ class _Call:
         code, w = self.code, self.w
         taken = self._take(unawaited, reading)
         launches: list[LaunchCode] = []
+        require_plannable([planned.kernel for planned in self.plan.launches])
         for number, planned in enumerate(self.plan.launches):
-            require_plannable(planned.kernel, alone=len(self.plan.launches) == 1)
             launches.append(LaunchCode(code, self.held, number, planned))
             launches[-1].prepare({name: self._origin(origin, taken, launches) for name, origin in planned.inputs.items()})
         # from here on nothing goes wrong but kernels, and a lack of memory
@@ -61,11 +62,16 @@ class _Call:
         code, arguments = self.code, self.plan.arguments
         given = code.given(len(arguments))
         code.require_empty(unawaited)
+        if self.plan.of_host:
+            code.require_empty(WATCHED)
         if any(isinstance(argument, ArrayArgument) and argument.updated for argument in arguments):
             code.require_empty(reading)
         taken: list[Taken] = []
         for held, argument in zip(given, arguments, strict=True):
-            taken.append(take_array(code, held, argument) if isinstance(argument, ArrayArgument) else take_number(code, held, argument))
+            if isinstance(argument, ArrayArgument):
+                taken.append((take_tensor if self.plan.of_host else take_array)(code, held, argument))
+            else:
+                taken.append(take_number(code, held, argument))
         arrays = {position: array for position, array in enumerate(taken) if isinstance(array, TakenArray)}
         self.sizes = {name: arrays[position].extents[axis] for name, (position, axis) in self.plan.sizes.items()}
         for array in arrays.values():
@@ -100,7 +106,8 @@ class _Call:
             return self.code.new_reference(self.code.object(None))
         if isinstance(value, tuple):
             return results.tuple_of(self.code, [self._made(part) for part in value])
-        return results.object_of(self.code, value)
+        made = results.object_of(self.code, value)
+        return results.tensor_of(self.code, made) if self.plan.of_host and not value.plan.scalar and value.plan.input is None else made
 
 
 def _arrays_of(value: Any) -> list[LlvmValue]:

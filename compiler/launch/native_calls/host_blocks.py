@@ -2,7 +2,9 @@
 another process made the code. Host code hands tensors and numbers over; machine code takes arrays and Python's numbers, and answers as for
 calls from Python (see `calls`). What it hands on goes the way through the program, as does everything while somebody watches launches."""
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -23,6 +25,23 @@ COMES_AGAIN = 32
 
 MISSED: Any = object()
 """What machine code gives for a call that it hands on."""
+
+
+class Within(threading.local):
+    """Whether this thread runs a function that machine code will answer as a whole: code for its blocks alone is not worth making."""
+
+    function = False
+
+    @contextmanager
+    def a_function(self) -> Iterator[None]:
+        outer, self.function = self.function, True
+        try:
+            yield
+        finally:
+            self.function = outer
+
+
+WITHIN = Within()
 
 
 class LaunchedFromHost:
@@ -152,7 +171,7 @@ class HostLaunches:
     def through(self, values: Sequence[Any], program: Callable[[], Any]) -> Any:
         """The value through the program. Once it has come often enough, machine code is made."""
         self._seen += 1
-        if (self.kept is None and self._seen < COMES_AGAIN) or CPU_LAUNCHES.calls is not None:
+        if (self.kept is None and self._seen < COMES_AGAIN) or CPU_LAUNCHES.calls is not None or WITHIN.function:
             return program()
         given = self._given(values)
         if given is None:

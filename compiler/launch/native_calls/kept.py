@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.launch.cache import CALL_ENTRIES, CPU_CALLS
 from compiler.launch.native_calls.kinds import Kinds, kinds_of
+from compiler.launch.watch import WATCHED
 from runtime import buffers
 from runtime.calls import arrays
 from runtime.calls.answering import FIRST, PLANS, SLOWLY, put_in_front
@@ -19,6 +20,7 @@ from runtime.cpu.image import CodeImage, LoadedImage, NotPortable, ObjectToLink,
 from runtime.device import CPU, present_devices
 from runtime.plain_types import PLAIN
 from runtime.records import Factory, define
+from runtime.tensor import Tensor
 from runtime.unawaited import READING
 
 CALL = "call"
@@ -124,10 +126,14 @@ class KeptAnswers:
             "array": np.ndarray,
             "empty": buffers.empty,
             "float": float,
+            "float32": np.float32,
+            "float64": np.float64,
             "int": int,
             "none": None,
             "reading": READING,
+            "tensor": Tensor,
             "unawaited": self.unawaited,
+            "watched": WATCHED,
         }
 
 

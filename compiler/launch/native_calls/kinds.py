@@ -9,6 +9,9 @@ from runtime.records import frozen
 
 Kinds = tuple[Any, ...]
 
+NUMBERS = (float, int, np.float32, np.float64)
+"""Types of the numbers that machine code takes."""
+
 
 @frozen
 class ArrayLayout:
@@ -19,13 +22,13 @@ class ArrayLayout:
 
 
 def kinds_of(values: Sequence[Any]) -> Kinds | None:
-    """What of the arguments decides on a plan; None where one of them is neither NumPy's array nor Python's number."""
+    """What of the arguments decides on a plan; None where one of them is neither NumPy's array nor a number."""
     kinds: list[Any] = []
     for value in values:
         kind = value.__class__
         if kind is np.ndarray:
             kinds.append((value.dtype, value.ndim, _layout_of(value)))
-        elif kind is float or kind is int:
+        elif kind in NUMBERS:
             kinds.append(kind)
         else:
             return None

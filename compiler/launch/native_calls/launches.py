@@ -1,6 +1,6 @@
 """One launch of a call in machine code: sizes computed and checked, room made for its results, the kernel run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.llvm.checks import RECORD_VALUES
@@ -47,15 +47,18 @@ def kernel_symbol(number: int) -> str:
     return f"zyntax_kernel{number}"
 
 
-def require_plannable(kernel: BuiltKernel, alone: bool) -> None:
-    """Raises Unplannable for kernels that only the program launches; `alone`: there is no other in the call."""
-    if any(result.input is not None for result in kernel.lowered.plan.results):
-        if not alone:
-            raise Unplannable("one of several kernels, that updates inputs")
-        if kernel.nest.sites:
-            raise Unplannable("a kernel that updates inputs, and may fail")
-        if any(isinstance(op, Alloc) for top in kernel.scheduled.function.body.body for op in top.walk()):
-            raise Unplannable("a kernel that updates inputs, and may run out of memory")
+def require_plannable(kernels: Sequence[BuiltKernel]) -> None:
+    """Raises Unplannable for kernels that only the program launches one after the other: once inputs are updated, nothing may fail."""
+    is_updated = False
+    for kernel in kernels:
+        updates = any(result.input is not None for result in kernel.lowered.plan.results)
+        if (updates or is_updated) and kernel.nest.sites:
+            raise Unplannable("a kernel that updates inputs, or comes later, and may fail")
+        if (updates or is_updated) and any(isinstance(op, Alloc) for top in kernel.scheduled.function.body.body for op in top.walk()):
+            raise Unplannable("a kernel that updates inputs, or comes later, and may run out of memory")
+        if is_updated and any(isinstance(argument, WorkspaceArgument) for argument in kernel.lowered.plan.arguments):
+            raise Unplannable("a kernel that has scratch memory, where inputs were updated before")
+        is_updated = is_updated or updates
 
 
 class LaunchCode:
@@ -140,8 +143,9 @@ class LaunchCode:
         return Part(self.results[result], self._rooms[result])
 
     def _require_apart(self) -> None:
-        """No array shares memory with one that is updated, as far as the ends of their memory tell."""
-        bounds = {name: bounds_of(self.code, array) for name, array in self.arrays.items()} if self._updated else {}
+        """No array of the caller's shares memory with one that is updated, as far as the ends of their memory tell."""
+        given = {name: array for name, array in self.arrays.items() if array.object is not None}
+        bounds = {name: bounds_of(self.code, array) for name, array in given.items()} if self._updated else {}
         for updated in self._updated:
             low, high = bounds[updated]
             for name, (other_low, other_high) in bounds.items():

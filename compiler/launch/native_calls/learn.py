@@ -1,12 +1,14 @@
 """Plans from calls that went the way through the program.
 
-A function has plans where its body is a sequence of compute blocks: each but the last is the value of a `let`, the last is the function's
-value, or nothing. Each input of a block is a parameter or an earlier block's value, under any name, and each other name in a block one of
-these, or a size that the parameters' types name on its own in some extent. The call says the rest: which kernels ran, on which values, and
-that what the last one made was the function's value."""
+A function has plans where its body is a sequence of compute blocks: each but the last is the value of a `let`, or stands for what it
+updates, and the last is the function's value, or nothing. Each input of a block is a parameter or an earlier block's value, under any name,
+and each other name in a block one of these, or a size that the parameters' types name on its own in some extent. The call says the rest:
+which kernels ran, on which values, and that what the last one made was the function's value."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from compiler.hir.affine import Affine
 from compiler.launch.native_calls.kinds import Kinds
@@ -27,6 +29,9 @@ from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
 from runtime.records import frozen
 from runtime.tensor import dtype_name, numpy_dtype
+
+OF_NUMPY: Mapping[type, DType] = {np.float32: DType.F32, np.float64: DType.F64}
+"""Floats of NumPy's, which are passed on as they are."""
 
 
 class OfBlock:
@@ -96,7 +101,9 @@ def _block_of(statement: nodes.Statement, last: bool) -> nodes.Compute | None:
         case nodes.Let(pattern=nodes.BindingPattern(), mutable=False, annotation=None, value=nodes.Compute() as block) if not last:
             if any(entry.mutable for entry in block.inputs):
                 return None
-        case nodes.Return(value=nodes.Compute() as block) | nodes.ExpressionStatement(value=nodes.Compute() as block) if last:
+        case nodes.ExpressionStatement(value=nodes.Compute() as block):
+            pass
+        case nodes.Return(value=nodes.Compute() as block) if last:
             pass
         case _:
             return None
@@ -126,12 +133,9 @@ def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launch
     if not gives_nothing and not _is_same(value, launches[-1].value):
         origin = _result_of(value, launches)
     planned = [_planned(function, kinds, given, launches, number) for number in range(len(launches))]
-    updated = {
-        input_
-        for launch in planned
-        for result in launch.kernel.lowered.plan.results
-        if result.input is not None and isinstance(input_ := launch.inputs[result.input], int)
-    }
+    updated = {launch.inputs[name] for launch in planned for name in launch.kernel.updated}
+    if not all(isinstance(origin, int) for origin in updated):
+        raise Unplannable("a block's value that is updated")
     arguments = [_argument(function, kinds[position], position, position in updated) for position in range(len(kinds))]
     return CallPlan(launches[-1].threads, arguments, function.sizes, planned, None if origin is None else (origin,), gives_nothing)
 
@@ -181,11 +185,12 @@ def _argument(function: BlocksFunction, kind: Any, position: int, updated: bool)
         if updated and not layout.contiguous:
             raise Unplannable("an array with gaps that is updated")
         return ArrayArgument(dtype, rank, layout, (None,) * rank if extents is None else extents, updated)
-    if isinstance(declared, Scalar):
+    of_numpy = OF_NUMPY.get(kind)
+    if isinstance(declared, Scalar) and of_numpy in (None, declared.dtype):
         return NumberArgument(kind, declared.dtype)
     if declared != UNKNOWN:
         raise Unplannable("a number that becomes something else")
-    return NumberArgument(kind, DType.F64 if kind is float else DType.I64)
+    return NumberArgument(kind, of_numpy or (DType.F64 if kind is float else DType.I64))
 
 
 def _takes(declared: TensorType, dtype: Any) -> bool:

@@ -25,7 +25,7 @@ class ArrayArgument:
 
 @frozen
 class NumberArgument:
-    """Python's float or int, which the kernel takes as a `dtype`."""
+    """Python's float or int, or a float of NumPy's, which the kernel takes as a `dtype`."""
 
     python: type
     dtype: DType
@@ -58,7 +58,8 @@ class PlannedLaunch:
 class CallPlan:
     """Calls of one function with arguments of these kinds. `sizes`: where each size that the function names is read: position and axis.
     `launches`: in the order in which they run. `value`: the results that are the function's value, a tuple where there are several; None
-    where that is all that the last launch gives. `gives_nothing`: the value is Python's None."""
+    where that is all that the last launch gives. `gives_nothing`: the value is Python's None. `of_host`: host code calls, which has a
+    `Tensor` for each array."""
 
     threads: int
     arguments: tuple[Argument, ...] = field(converter=as_tuple)
@@ -66,6 +67,7 @@ class CallPlan:
     launches: tuple[PlannedLaunch, ...] = field(converter=as_tuple)
     value: tuple[EarlierResult, ...] | None = None
     gives_nothing: bool = False
+    of_host: bool = False
 
 
 class Unplannable(Exception):

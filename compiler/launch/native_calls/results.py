@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from compiler.backends.llvm.types import I1, I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import LlvmValue, constant
-from compiler.launch.native_calls.arguments import DOUBLE
+from compiler.launch.native_calls.arguments import DOUBLE, fields_of_tensors
 from compiler.launch.native_calls.code import NULL, CallCode
 from compiler.launch.native_calls.numbers import WholeNumber
 from compiler.lowering.result_plan import ResultPlan
@@ -12,7 +12,7 @@ from compiler.typed_ast.types import DType
 from runtime import buffers
 from runtime.calls import arrays
 from runtime.records import frozen
-from runtime.tensor import numpy_dtype
+from runtime.tensor import Tensor, numpy_dtype
 
 NUMBER_BYTES = 16
 """Room for a result that is one number of any type."""
@@ -197,6 +197,23 @@ def object_of(code: CallCode, part: Part) -> LlvmValue:
     if part.plan.input is not None:
         code.do("Py_IncRef", part.room.array)
     return part.room.array
+
+
+def tensor_of(code: CallCode, array: LlvmValue) -> LlvmValue:
+    """A tensor, which takes its array; NULL with an error set where there is none."""
+    w, lies = code.w, fields_of_tensors()
+    tensor = code.call("PyType_GenericAlloc", PTR, code.object(Tensor), constant(I64, 0))
+
+    def give_up() -> LlvmValue:
+        code.do("Py_DecRef", array)
+        return NULL
+
+    def fill() -> LlvmValue:
+        for name, place in lies.items():
+            w.store(array if name == "_array" else code.new_reference(code.object(None)), code.at(tensor, place))
+        return tensor
+
+    return code.either(w.compare("eq", tensor, NULL), give_up, fill)
 
 
 def tuple_of(code: CallCode, values: Sequence[LlvmValue]) -> LlvmValue:

@@ -32,7 +32,7 @@ class Recorder:
 
     compute_later = compute_chain = compute
 
-    def coming_back(self, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
+    def coming_back(self, name: str, function: Callable[..., Any], changes: Callable[[], int]) -> Callable[..., Any]:
         return function
 
     def settled(self, value: Any) -> Any:
