@@ -1,6 +1,7 @@
-"""Rows whose bounds data hold and that lie one behind the other: what they hold is fetched ahead, and their sums are exact."""
+"""Rows whose bounds data hold and that lie one behind the other, and rows that are read beside each other: what they hold is fetched ahead."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,3 +25,23 @@ def test_only_rows_one_behind_the_other_are_fetched_ahead(term: str) -> None:
         assert ("ahead=" in str(program.emit("hir-after=place"))) is is_fetched
         got = program.f(start, np.roll(start, -1), v, w)
         assert list(got) == [terms[begin:end].sum() for begin, end in pairwise(start)]
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), [(np.float32, (1301, 1303)), (np.float64, (5, 7)), (np.float32, (3, 40))])
+def test_the_row_that_goes_before_others_is_fetched_ahead(dtype: Any, sizes: tuple[int, int]) -> None:
+    text = f"""
+def stencil(x: tensor[M, N, {"f32" if dtype is np.float32 else "f64"}]): tensor {{
+    compute(x) {{
+        for i in 0..M - 2, j in 0..N - 2: out[i, j] = x[i, j + 1] + x[i + 2, j + 1] - x[i + 1, j] * x[i + 1, j + 2]
+    }}
+}}
+"""
+    x = (np.arange(sizes[0] * sizes[1]) % 13).reshape(sizes).astype(dtype)
+    program = zynml.compile(text, threads=1)
+    np.testing.assert_array_equal(program.stencil(x), x[:-2, 1:-1] + x[2:, 1:-1] - x[1:-1, :-2] * x[1:-1, 2:])
+    assert "@llvm.prefetch" in str(program.emit("llvm"))
+
+
+def test_two_rows_are_followed_by_the_processor() -> None:
+    text = "def two(x: tensor[M, N]): tensor { compute(x) { for i in 0..M - 1, j in 0..N: out[i, j] = x[i, j] + x[i + 1, j] } }"
+    assert "@llvm.prefetch" not in str(zynml.compile(text, threads=1).emit("llvm"))

@@ -68,8 +68,8 @@ def load(frame: CpuFrame, op: Load) -> None:
         held = memory_type(dtype, lanes)
         other = to_memory(w, w.splat(pad, lanes), dtype)
         if address.step is not None and address.step.number == 1:
-            if frame.ahead:
-                fetch_ahead(w, address.pointer, constant(I64, frame.ahead))
+            if id(op) in frame.fetched:
+                fetch_ahead(w, address.pointer, frame.fetched[id(op)])
             if mask is None or (not mask.type.lanes and not is_guarded(frame, indexing.index)):
                 return load_where(w, address.pointer, mask, dtype, w.splat(pad, lanes), notes)
             kind = f"llvm.masked.load.{held.suffix}.p0"
@@ -97,11 +97,11 @@ def load(frame: CpuFrame, op: Load) -> None:
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
 
 
-def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue) -> None:
+def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue, to_write: bool = False) -> None:
     """Brings what lies so many bytes behind an address to the nearest cache, if anything does."""
     w.module.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
     there = w.value(PTR, f"getelementptr i8, {pointer}, {bytes_}")
-    w.line(f"call void @llvm.prefetch.p0({there}, i32 0, i32 3, i32 1)")
+    w.line(f"call void @llvm.prefetch.p0({there}, i32 {int(to_write)}, i32 3, i32 1)")
 
 
 def load_checked(
@@ -179,6 +179,8 @@ def store(frame: CpuFrame, op: Store) -> None:
         value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)
         address = indexing.at(point)
         beside = lanes > 0 and address.step is not None and address.step.number == 1
+        if mask is None and beside and id(op) in frame.fetched:
+            fetch_ahead(w, address.pointer, frame.fetched[id(op)], to_write=True)
         if mask is None and (not lanes or beside):
             w.store(value, address.pointer, *(whole if beside else (align, notes)))
         elif mask is not None and not mask.type.lanes and (not lanes or beside):

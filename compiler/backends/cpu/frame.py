@@ -65,8 +65,8 @@ class CpuFrame(FunctionFrame):
     """Access groups of the parallel loops around, each with the memories that its promise covers."""
     heap: list[LlvmValue] = Factory(list)
     in_threads: bool = False
-    ahead: int = 0
-    """Bytes behind each vector that is loaded where memory is fetched."""
+    fetched: Mapping[int, LlvmValue] = Factory(dict)
+    """How many bytes behind each vector memory is fetched, by the identities of accesses."""
     streams: bool = False
     """Whether stores that fill whole lines go past the caches."""
     streamed: bool = False

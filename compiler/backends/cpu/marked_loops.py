@@ -5,6 +5,7 @@ from compiler.analysis.fetches import fetches
 from compiler.backends.cpu.access import fetch_ahead
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
+from compiler.backends.cpu.rows_beside import fetched_beside
 from compiler.backends.cpu.streamed import LINE, is_large, made_in, streamed_by
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.arithmetic import cast
@@ -49,9 +50,13 @@ def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
         _fetch_row(frame, op, low, high, distance)
     if isinstance(turns := op.mark("rows_ahead"), int):
         _fetch_rows_to_come(frame, op, low, high, turns)
-    before, frame.ahead = frame.ahead, ahead if isinstance(ahead := op.mark("ahead"), int) else 0
+    before, ahead = frame.fetched, op.mark("ahead")
+    if isinstance(ahead, int):
+        frame.fetched = {id(inner): constant(I64, ahead) for inner in op.walk() if isinstance(inner, Load)}
+    else:
+        frame.fetched = fetched_beside(frame, op)
     structured.counted_loop(frame, op, low, high, _marks(frame, op))
-    frame.ahead = before
+    frame.fetched = before
     if op.place == "simd":
         frame.groups.pop()
 
