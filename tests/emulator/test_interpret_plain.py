@@ -10,7 +10,7 @@ import pytest
 from compiler.emulator.interpret import KernelFault, interpret
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.core import BINARY, COMPARE, UNARY, Bitcast
+from compiler.hir.core import BINARY, BIT_COUNTS, COMPARE, UNARY, Bitcast
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
@@ -211,7 +211,7 @@ FLOAT_UNARY = {
 
 
 def test_every_unary_operator_is_tried() -> None:
-    assert set(FLOAT_UNARY) | {"not"} == set(UNARY)
+    assert set(FLOAT_UNARY) | {"not", *BIT_COUNTS} == set(UNARY)
     assert set(EXACT) | {"atan2"} == set(BINARY)
 
 
@@ -245,12 +245,16 @@ def test_float_functions(operator: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", INTS)
 def test_int_functions(dtype: str) -> None:
     x = values_of(dtype)
+    ones = (1 << 8 * x.itemsize) - 1
     for operator, exact in {
         "neg": lambda v: -v,
         "abs": abs,
         "sign": lambda v: (v > 0) - (v < 0),
         "not": lambda v: ~v,
         "floor": int,
+        "popcount": lambda v: (v & ones).bit_count(),
+        "leading_zeros": lambda v: ones.bit_length() - (v & ones).bit_length(),
+        "trailing_zeros": lambda v: next((n for n in range(ones.bit_length()) if v >> n & 1), ones.bit_length()),
     }.items():
         found = run(lambda f, v, operator=operator: f.op(operator, v), [x], [dtype], dtype)
         assert found.tolist() == [wrapped(exact(int(v)), dtype) for v in x]

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.diagnostics import Label, ZyntaxError
 from compiler.hir.affine import Affine
-from compiler.hir.core import UNARY
+from compiler.hir.core import BIT_COUNTS, UNARY
 from compiler.hir.equal import equal_functions, equal_modules
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.module import (
@@ -165,8 +165,8 @@ PLAIN_BINARY = [f"%r = {name} %{a}, %{b} {flags}: {t}" for name, a, b, flags, t 
     *((n, "x", "y", "", "i32") for n in ("and", "or", "xor", "shl", "shr")),
     *((n, "a", "b", "", "i1") for n in ("eq", "ne", "lt", "le", "gt", "ge")),
 )]  # fmt: skip
-UNARY_NAMES = sorted(set(UNARY) - {"not"})
-PLAIN_UNARY = [*(f"%r = {name} %a afn : f32" for name in UNARY_NAMES), "%r = not %x : i32"]
+OF_BITS = sorted({"not", *BIT_COUNTS})
+PLAIN_UNARY = [*(f"%r = {name} %a afn : f32" for name in sorted(set(UNARY) - {*OF_BITS})), *(f"%r = {name} %x : i32" for name in OF_BITS)]
 
 
 def lines_of(block: str) -> list[str]:
