@@ -27,7 +27,6 @@ from compiler.schedule.gpu.products.tiling import Impossible
 from compiler.schedule.gpu.register_tiles import left_over_extents, register_extents
 from compiler.schedule.gpu.residue_parts import residue_extents
 from compiler.schedule.gpu.rows import row_lengths, single_lengths
-from compiler.schedule.gpu.short_sums import short_extents
 from compiler.schedule.gpu.single_elements import single_taps
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
@@ -140,7 +139,7 @@ def launch_choices(
 
 
 def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, int], machine: GpuMachine) -> tuple[tuple[str, int], ...]:
-    """The sizes that the kernel is made for: lengths of rows, of short windows, or all of them where its threads' work follows from
+    """The sizes that the kernel is made for: lengths of rows, or all of them where its threads' work follows from
     numbers."""
     if field is None:
         return ()
@@ -150,7 +149,7 @@ def _lengths(built: BuiltKernel, field: HirFunction | None, sizes: Mapping[str, 
     for extents in (f(field, sizes) for f in every):
         if extents and built.has_version(extents):
             return extents
-    return short_extents(field, sizes)
+    return ()
 
 
 def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:

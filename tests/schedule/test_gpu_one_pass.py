@@ -13,7 +13,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import passes, rows, tables
 from compiler.schedule.gpu.block_launches import field_launches
-from compiler.schedule.gpu.facts import facts_of, specialised
+from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.tables import block_table
 from tests.schedule.test_gpu_rows import launches, reads, softmax
@@ -143,7 +143,7 @@ def test_what_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("shape", [(2, 64, 128), (1, 33, 31), (3, 1, 5), (2, 100, 129), (0, 4, 8), (1, 300, 34)])
+@pytest.mark.parametrize("shape", [(2, 64, 128), (1, 33, 31), (3, 1, 5), (2, 100, 129), (0, 4, 8), (1, 300, 34), (2, 5, 257), (1, 32, 3)])
 def test_norms_of_columns(shape: tuple[int, ...], target: str) -> None:
     x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
     wide = x.astype(np.float64)
@@ -154,6 +154,15 @@ def test_norms_of_columns(shape: tuple[int, ...], target: str) -> None:
 
 @pytest.mark.parametrize(("length", "kept"), [(64, True), (512, True), (100, True), (1 << 16, False)])
 def test_columns_are_read_once_where_they_fit(length: int, kept: bool) -> None:
+    known, about = less_the_largest(length, 4096)
+    table = block_table(known, about)
+    assert table is not None and (table["i"].place == "once") is kept
+    if kept:
+        assert reads(field_launches(known, table)) == 1
+
+
+def less_the_largest(length: int, columns: int) -> tuple[HirFunction, Facts]:
+    """Elements less the largest of their column, in columns of this length, and the facts of that."""
     f = FunctionBuilder("columns", Form.FIELD, {"i": "M", "j": "N"})
     x, out = (f.parameter(name, Mem("f32", ("M", "N"))) for name in ("x", "out"))
     for size in "MN":
@@ -161,11 +170,14 @@ def test_columns_are_read_once_where_they_fit(length: int, kept: bool) -> None:
     e = f.body
     element = e.load(x, ["i", "j"])
     e.store(out, e.sub(element, e.reduce("max", element, over=["i"])[0]), ["i", "j"])
-    known, _, about = specialised(f.finish(), evolve(facts_of({"M": length, "N": 4096}, ("x", "out")), lengths=(("M", length),)))
-    table = block_table(known, about)
-    assert table is not None and (table["i"].place == "once") is kept
-    if kept:
-        assert reads(field_launches(known, table)) == 1
+    known, _, about = specialised(f.finish(), evolve(facts_of({"M": length, "N": columns}, ("x", "out")), lengths=(("M", length),)))
+    return known, about
+
+
+@pytest.mark.parametrize(("length", "columns", "threads"), [(8, 99999, 1), (9, 99999, 8), (8, 4097, 8), (8, 100000, 8)])
+def test_a_thread_has_a_short_column_that_it_reads_one_by_one(length: int, columns: int, threads: int) -> None:
+    table = block_table(*less_the_largest(length, columns))
+    assert table is not None and table["i"].threads == threads
 
 
 # ---- what is made of rows, reduced ----------------------------------------------------------------------------------------------

@@ -63,7 +63,6 @@ from compiler.schedule.gpu.products.warp_product import product_of_role, warp_ti
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
 from compiler.schedule.gpu.short_rows import with_short_rows_joined
-from compiler.schedule.gpu.short_sums import short_launches
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table
@@ -463,7 +462,6 @@ WAYS: tuple[Way, ...] = (
     derived_launches,
     turned_launches,
     map_launches,
-    short_launches,
     _of_vector,
     _each_by_itself,
     _passes,
