@@ -55,9 +55,17 @@ def close(field: FieldValues, memory: LiftedMemory, frame: LiftedLoop, cells: li
     return _Closing(field, memory, frame, cells, mark).run()
 
 
-def match_update(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
-    """`value` as `old (+) e`, e free of old, through selects that keep the old value."""
+def match_update(
+    field: FieldValues, memory: LiftedMemory, value: Value, old: Value, known: dict[Value, Update | None] | None = None
+) -> Update | None:
+    """`value` as `old (+) e`, e free of old, through selects that keep the old value. `known`: what values on the way were found to be."""
+    known = {} if known is None else known
+    if value not in known:
+        known[value] = _matched(field, memory, value, old, known)
+    return known[value]
 
+
+def _matched(field: FieldValues, memory: LiftedMemory, value: Value, old: Value, known: dict[Value, Update | None]) -> Update | None:
     def free(part: Value) -> bool:
         return old not in memory.placeholders_in(part)
 
@@ -74,7 +82,7 @@ def match_update(field: FieldValues, memory: LiftedMemory, value: Value, old: Va
             # (old + a) + b: the same monoid again
             for first, second in ((left, right), (right, left)):
                 if free(second) and not free(first):
-                    inner = match_update(field, memory, first, old)
+                    inner = match_update(field, memory, first, old, known)
                     if inner is not None and inner.monoid == operator and len(inner.members) == 1 and not inner.assumes:
                         common = tuple(flag for flag in flags if flag in inner.flags)
                         if reorders(operator, dtype_of(old), common):
@@ -92,14 +100,14 @@ def match_update(field: FieldValues, memory: LiftedMemory, value: Value, old: Va
             if not free(condition):
                 return _extreme(field, memory, value, old)
             if otherwise is old or then is old:
-                inner = match_update(field, memory, then if otherwise is old else otherwise, old)
+                inner = match_update(field, memory, then if otherwise is old else otherwise, old, known)
                 if inner is None:
                     return None
                 nothing = field.identity(inner.monoid, [dtype_of(e) for e in inner.elements])
                 pairs = zip(inner.elements, nothing, strict=True)
                 chosen = tuple(field.select(condition, e, n) if otherwise is old else field.select(condition, n, e) for e, n in pairs)
                 return Update(inner.monoid, inner.members, chosen, inner.flags, inner.assumes)
-            on_true, on_false = match_update(field, memory, then, old), match_update(field, memory, otherwise, old)
+            on_true, on_false = (match_update(field, memory, side, old, known) for side in (then, otherwise))
             if on_true is None or on_false is None or (on_true.monoid, on_true.members) != (on_false.monoid, on_false.members):
                 return None
             chosen = tuple(field.select(condition, a, b) for a, b in zip(on_true.elements, on_false.elements, strict=True))
