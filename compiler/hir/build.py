@@ -299,9 +299,11 @@ class Builder:
         self.emit(op)
 
     @contextmanager
-    def branch(self, condition: Value, types: Sequence[HirType] = ()) -> "Iterator[tuple[Builder, Builder, If]]":
+    def branch(
+        self, condition: Value, types: Sequence[HirType] = (), likely: bool | None = None
+    ) -> "Iterator[tuple[Builder, Builder, If]]":
         """An `if` with both branches; with `types`, end both with `yield_`, and read `op.results` after the block."""
-        op = If(condition=condition, otherwise=Region(), types=tuple(types))
+        op = If(condition=condition, otherwise=Region(), types=tuple(types), likely=likely)
         assert op.otherwise is not None
         yield self.child(op.then), self.child(op.otherwise), op
         self.emit(op)

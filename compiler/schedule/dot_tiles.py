@@ -88,7 +88,8 @@ class PlacingDots(PlacingPacked):
         if not self.dots.unit.flushes:
             return super().tile(stand, kept, block, region)
         axes = tuple((name, Affine.of(extent)) for side in stand for name, extent, _ in self.width(side).digits())
-        with region.builder.branch(self.are_normal(stand, region.builder), [Tile(self.product.dtype, axes)]) as (then, otherwise, chosen):
+        normal, types = self.are_normal(stand, region.builder), [Tile(self.product.dtype, axes)]
+        with region.builder.branch(normal, types, likely=True) as (then, otherwise, chosen):
             for body, self.ftz in (then, True), (otherwise, False):
                 body.yield_(super().tile(stand, kept, block, region.inside(body, ())))
         return chosen.results[0]
