@@ -17,7 +17,7 @@ FAR_BYTES, FAR_DIGIT_BITS = 1 << 24, 8
 """Bytes of a line that is in no near cache, and bits of its digits: the ends of its parts fill half of a first cache."""
 SHORT_BYTES = 16384
 """Bytes of elements that vectors sort as a whole."""
-PART_BYTES = 2048
+PART_BYTES = 1024
 """Bytes of neighbouring parts that are sorted together: the time of vectors grows with every doubling, that of parts doesn't."""
 CHUNK = 256
 """Keys whose digits are computed at a time."""
