@@ -102,11 +102,12 @@ def test_traffic_is_near_what_is_asked_for() -> None:
         assert 30e6 < nest.bytes < 4e9 or nest.kind == "bodies", nest
 
 
-def test_a_limit_is_of_bytes_or_of_operations() -> None:
+def test_a_limit_is_of_bytes_or_of_operations_or_of_lookups() -> None:
     limits = {"copy": 4e12, "launch": 3e-6, "rates": {"f32": 60e12, "i32": 30e12, "f64": 60e12}}
     nest = nest_of(9, 64e6, 2e9, "maps")
     assert wide.limit_seconds(nest, limits) == pytest.approx(nest.bytes / 4e12 + 3e-6)
     assert wide.limit_seconds(nest, {**limits, "rates": dict.fromkeys(limits["rates"], 1e9)}) == pytest.approx(nest.operations / 1e9 + 3e-6)
+    assert wide.limit_seconds(nest, limits, 2.0) == pytest.approx(2.0 + 3e-6)
 
 
 def nest_with(loops: str, dtype: str, **more: Any) -> BenchNest:

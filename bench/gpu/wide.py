@@ -2,8 +2,9 @@
 
     python -m bench.gpu.wide [--seed 0] [--count 300] [--seconds 540] [--json FILE]
 
-A nest's limit is the larger of the bytes that it can't do without, at the speed of a copy, and its operations at the rate of their
-unit, both measured in the same run; and the time of one empty launch. The traffic is drawn between 64 MB and 2 GB. Results are compared
+A nest's limit is the largest of three times, and one empty launch more: the bytes that it can't do without, at the speed of a copy; its
+operations at the rate of their unit; and, where data decide addresses, as many accesses to places drawn at random in a table as large as
+its own (`bench.gpu.wide_lookups`). All are measured in the same run. The traffic is drawn between 64 MB and 2 GB. Results are compared
 with float64 on the device. Each nest has a time limit, in a process that is started again when a nest crashes or hangs: that
 one nest is lost then. A nest that is refused, or wrong, has a share of 0. With `--json` a later call goes on behind the last seed of
 the file."""
@@ -28,13 +29,14 @@ LEAST, MOST = 64e6, 2e9
 MEASURES = "bench.gpu.wide_worker"
 
 
-def limit_seconds(nest: BenchNest, limits: dict[str, Any]) -> float:
-    return float(max(nest.bytes / limits["copy"], nest.operations / limits["rates"][nest.unit]) + limits["launch"])
+def limit_seconds(nest: BenchNest, limits: dict[str, Any], lookups: float = 0.0) -> float:
+    """`lookups`: the seconds of its accesses to places that data decide."""
+    return float(max(nest.bytes / limits["copy"], nest.operations / limits["rates"][nest.unit], lookups) + limits["launch"])
 
 
 def row_of(nest: BenchNest, answer: dict[str, Any], limits: dict[str, Any], seconds: float) -> Row:
     row = described(nest) | {name: value for name, value in answer.items() if name not in ("done", "seconds")}
-    least = limit_seconds(nest, limits)
+    least = limit_seconds(nest, limits, answer.get("lookups_s", 0.0))
     row["limit_ms"] = 1e3 * least
     if "seconds" in answer:
         row["ours_ms"] = 1e3 * answer["seconds"]

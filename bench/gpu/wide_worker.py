@@ -15,9 +15,10 @@ import zynml
 from bench.gpu.harness import BURST_SECONDS, QUEUED_BELOW, as_torch, release, seconds_of
 from bench.gpu.torch_arrays import TORCH, TorchArrays
 from bench.gpu.wide import LEAST, MOST
+from bench.gpu.wide_lookups import lookup_seconds
 from bench.nests.arrays import largest_error, operands_of, wanted
 from bench.nests.families import nest_of
-from bench.nests.form import BenchNest
+from bench.nests.form import BYTES, BenchNest
 from bench.nests.printing import scalars
 from bench.nests.printing import zynml as text_of
 from bench.worker import say
@@ -82,6 +83,9 @@ def chained_rate(dtype: str) -> float:
 
 def measure(nest: BenchNest) -> None:
     """Says what is known of the nest as soon as it is."""
+    shared = torch.cuda.get_device_properties(0).shared_memory_per_block_optin
+    say(lookups_s=lookup_seconds(nest.lookups, BYTES[nest.result_dtype], shared))
+    release()
     library = TorchArrays(nest.seed)
     operands = operands_of(nest, library)
     sizes = [nest.sizes[name] for name in scalars(nest)]
