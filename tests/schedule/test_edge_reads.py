@@ -116,3 +116,60 @@ def test_many_turns_around(device: str) -> None:
     for count in (1, 2, 3, 8, 100):
         x = np.arange(3, 3 + count, dtype=np.int32)
         assert np.array_equal(program.f(x), sum(np.roll(x, -k) * (k + 1) for k in range(9)))
+
+
+TURNS = {
+    "abs and a choice": ("reflect", "let c = abs(q + b - 2)\n                let v = if c >= W { 2 * W - 2 - c } else { c }"),
+    "smaller and larger": ("reflect", "let c = q + b - 2\n                let v = max(min(c, 2 * W - 2 - c), 2 - q - b)"),
+    "twice abs": ("reflect", "let v = W - 1 - abs(W - 1 - abs(q + b - 2))"),
+    "edges twice": (
+        "symmetric",
+        "let c = if q + b < 2 { 1 - q - b } else { q + b - 2 }\n                let v = if c > W - 1 { 2 * W - 1 - c } else { c }",
+    ),
+}
+
+
+@pytest.mark.parametrize("type", ["f16", "f32"])
+@pytest.mark.parametrize("mode, index", TURNS.values(), ids=TURNS)
+def test_windows_turn_back_at_the_edges(mode: str, index: str, type: str) -> None:
+    program = zynml.compile(BOX.format(type=type, index=f"let u = clamp(y + a - 1, 0, H - 1)\n                {index}"), device="cpu")
+    emulated = zynml.compile(BOX.format(type=type, index=f"let u = y\n                {index}"), device="emulator:sm_90a")
+    for shape in [(1, 3), (5, 33), (4, 64), (3, 328)]:
+        x = np.random.default_rng(sum(shape)).integers(0, 100, shape).astype({"f16": np.float16, "f32": np.float32}[type])
+        padded = np.pad(x.astype(np.int64), ((0, 0), (2, 2)), mode=mode)
+        padded = np.pad(padded, ((1, 1), (0, 0)), mode="edge")
+        terms = {(a, b): (a + 2 * b + 1) * padded[:, b : b + shape[1]] for a in range(3) for b in range(5)}
+        assert np.array_equal(program.f(x), sum(term[a : a + shape[0]] for (a, _), term in terms.items())), shape
+        assert np.array_equal(emulated.f(x), sum(term[1:-1] for term in terms.values())), shape
+
+
+def test_pictures_turned_back_at_all_edges_are_read_in_vectors() -> None:
+    """A thread's vector at an edge has the lanes of the one inside in the opposite order; no launch checks an index that can't be outside."""
+    text = """def f(x: tensor[H, W, f32]) {
+        compute(x) -> tensor[H + 2, W, f32] {
+            for y in 0..H + 2, q in 0..W {
+                let u = abs(y - 1)
+                let r = if u >= H { 2 * H - 2 - u } else { u }
+                let c = abs(q - 1)
+                let d = W - 1 - abs(W - 2 - q)
+                out[y, q] = x[r, c] + 3.0 * x[r, d]
+            }
+        }
+    }"""
+    program = zynml.compile(text, device="emulator:sm_90a")
+    for shape in [(2, 2), (5, 64), (7, 33)]:
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        padded = np.pad(x, 1, mode="reflect")
+        assert np.array_equal(program.f(x), padded[:, :-2] + 3 * padded[:, 2:]), shape
+    ptx = str(zynml.compile(text)._session.emit("ptx", "sm_90a", ["x=4096x4096"]))
+    assert ptx.count(".entry") == 1 and "ld.global.nc.v4.b32" in ptx and "trap" not in ptx
+
+
+def test_an_index_that_passes_both_edges_faults() -> None:
+    """Of a row that is shorter than the window is wide, an index is outside even where it has turned back."""
+    text = "def f(x: tensor[N]) { compute(x) { for i in 0..N: out[i] = x[abs(i - 3)] } }"
+    program = zynml.compile(text, device="emulator:sm_90a")
+    x = np.arange(9, dtype=np.float32)
+    assert np.array_equal(program.f(x), x[np.abs(np.arange(9) - 3)])
+    with pytest.raises(zynml.ZynMLError, match="out of range"):
+        program.f(x[:2])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from compiler.analysis.dependence import analyse
+from compiler.analysis.edge_reads import field_reads
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -23,10 +24,12 @@ from runtime.records import evolve
 
 
 def without_checks(field: HirFunction, facts: Facts) -> tuple[HirFunction, HirFunction | None]:
-    """The field (form F) without its checks, and a nest of these alone. Raises `NotPlaceable` where an index comes of a reduction, and
-    where each is used once: to check it on the way takes one read less, unless something is read across results, which is turned then."""
-    checks = [op for op in field.body.body if isinstance(op, Check)]
+    """The field (form F) without its checks, and a nest of those that may fail. Raises `NotPlaceable` where an index comes of a reduction,
+    and where each is used once: to check it on the way takes one read less, unless something is read across results, which is turned
+    then."""
+    checks = [op for op in field_reads(field).ops if isinstance(op, Check)]
     if not checks:
+        field.body.body = [op for op in field.body.body if not isinstance(op, Check)]
         return field, None
     results = set(common_axes(field))
     once = all(results <= {name for name, _ in union_axes(check.condition)} for check in checks)

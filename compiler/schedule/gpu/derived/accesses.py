@@ -114,7 +114,7 @@ def _grouped(instances: ThreadInstances, members: list[int], width: int) -> Mapp
         lanes *= 2
     if lanes > 1:
         group = _group(instances, members[0], (*at[:-1], min(last) // lanes * lanes), lanes)
-        if group is not None:
+        if group is not None and _has_mirrored(instances, group, [element - group.at[-1] for element in last]):
             return {number: (group, element - group.at[-1]) for number, element in zip(members, last, strict=True)}
     single = {}
     for number in members:
@@ -122,6 +122,29 @@ def _grouped(instances: ThreadInstances, members: list[int], width: int) -> Mapp
         assert group is not None
         single[number] = group, 0
     return single
+
+
+def lanes_outside(group: LoadGroup, lane: int) -> tuple[int, int]:
+    """In which lanes of the first and of the last vector inside the element lies that is read for a lane of the one beside them."""
+    last = group.lanes - 1
+    match group.outside:
+        case Outside.MIRRORED:
+            return last + 1 - lane, last - 1 - lane
+        case Outside.REPEATED:
+            return last - lane, last - lane
+        case _:
+            return 0, last
+
+
+def _has_mirrored(instances: ThreadInstances, group: LoadGroup, lanes: Sequence[int]) -> bool:
+    """Whether what these lanes read instead of elements outside lies in the first and in the last vector, where such lanes turn back."""
+    if group.outside not in (Outside.MIRRORED, Outside.REPEATED):
+        return True
+    dim = mem_of(instances.nest.memories[group.memory]).dims[-1].constant
+    low, high = instances.interval(group.parts[-1], group.at[-1])
+    outside = [lanes_outside(group, lane) for lane in lanes]
+    below = low >= 0 or (low == -group.lanes and all(first < group.lanes for first, _ in outside))
+    return below and (high < dim or (high == dim and all(last >= 0 for _, last in outside)))
 
 
 def _group(instances: ThreadInstances, number: int, at: tuple[int, ...], lanes: int) -> LoadGroup | None:

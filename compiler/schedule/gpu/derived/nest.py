@@ -67,7 +67,7 @@ def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple
 def most_terms(field: HirFunction, sizes: Mapping[str, int] | None = None) -> int:
     """Terms of a result up to which a field has the shape, whatever its extents are: windows and other reductions, or several loads of one
     memory. 0 for a field that hasn't. `sizes`: those that extents would be numbers by."""
-    reads = field_reads(field)
+    reads = field_reads(field, whatever=True)
     ops = reads.ops
     if len(ops) > MOST_OPERATIONS or any(isinstance(op, Scan) for op in ops):
         return 0
@@ -97,7 +97,7 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
         stores = [op for op in reads.ops if isinstance(op, Store)]
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
         ordered = len({op.mem for op in stores}) < len(stores)
-        return int(several or ordered or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
+        return int(several or ordered or bool(reads.edges) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
     if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):

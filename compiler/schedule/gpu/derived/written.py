@@ -1,15 +1,17 @@
 """The kernel of a thread, from its numbered values: where it stands, its loads, operations and stores."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 from compiler.analysis.edge_reads import Outside
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Stack, Take
+from compiler.hir.gpu import Fence
 from compiler.hir.instruction import Instruction, Role, Value
 from compiler.hir.memory import mem_of
-from compiler.schedule.gpu.derived.accesses import LoadGroup, StoreGroup, load_groups, store_groups
+from compiler.schedule.gpu.derived.accesses import LoadGroup, StoreGroup, lanes_outside, load_groups, store_groups
 from compiler.schedule.gpu.derived.instances import DigitSpan, Part, ThreadInstances
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
@@ -28,6 +30,7 @@ def derived_launch(nest: ThreadNest, table: ThreadTable, everywhere: ThreadInsta
         with b.branch(_within(b, digits, inside.spans, everywhere.spans)) as (yes, no, _):
             _ThreadWriting(start, digits, inside).write(yes)
             _ThreadWriting(start, digits, everywhere).write(no)
+            no.emit(Fence(scope="thread"))  # LLVM would make one of both branches' stores, and choices of all that they store
     return start.finish((Affine((), prod(table.blocks(nest))),), 1)
 
 
@@ -162,6 +165,8 @@ class _ThreadWriting:
             for position, (part, constant) in enumerate(zip(group.parts, group.at, strict=True)):
                 unit = group.lanes if position == len(dims) - 1 else 1
                 led_back = self.wrapped if group.outside is Outside.WRAPPED else self.nearest
+                if unit == 1 and group.outside in (Outside.MIRRORED, Outside.REPEATED):
+                    led_back = partial(self.mirrored, once=group.outside is Outside.MIRRORED)
                 index.append(led_back(b, part, constant, unit, dims[position], group.below[position], group.above[position]))
             if group.lanes > 1:
                 index[-1] = index[-1] + self.lanes(group.lanes)
@@ -170,18 +175,19 @@ class _ThreadWriting:
         if group.lanes == 1:
             return vector
         value = self.lane(b, group, lane)
-        return self.of_the_edge(b, group, lane, value) if group.outside is Outside.NEAREST else value
+        return value if group.outside in (None, Outside.WRAPPED) else self.of_the_edge(b, group, lane, value)
 
     def lane(self, b: Builder, group: LoadGroup, lane: int) -> Value:
         return b.emit(Take(value=self.vectors[group], axis=self.lanes(group.lanes), at=Affine((), lane))).result
 
     def of_the_edge(self, b: Builder, group: LoadGroup, lane: int, value: Value) -> Value:
-        """The element, or the first or last of its row where the vector lies outside: it was read from the nearest place inside."""
+        """The element, or the one that is read instead where the vector lies outside: the vector inside that is next to it was loaded."""
         mem = mem_of(self.nest.memories[group.memory])
-        part, constant, last = group.parts[-1], group.at[-1], group.lanes - 1
-        if group.below[-1] and lane:
+        part, constant = group.parts[-1], group.at[-1]
+        first, last = lanes_outside(group, lane)
+        if group.below[-1] and lane != first:
             outside = self.at_least_zero(b, tuple((axis, -c) for axis, c in part), -constant - 1)
-            value = b.select(outside, self.lane(b, group, 0), value)
+            value = b.select(outside, self.lane(b, group, first), value)
         if group.above[-1] and lane != last:
             outside = self.at_least_zero(b, part, constant - mem.dims[-1].constant)
             value = b.select(outside, self.lane(b, group, last), value)
@@ -197,6 +203,17 @@ class _ThreadWriting:
         if above:
             index = b.op("min", index, b.const((dim - unit) // unit, "index"))
         return Affine.of(index.name) * unit
+
+    def mirrored(
+        self, b: Builder, part: Part, constant: int, _: int, dim: int, below: bool, above: bool, once: bool
+    ) -> Affine:
+        """The index, or of those outside the one as far from the last inside, or from the edge where elements at edges are read twice."""
+        form = self.form(b, part, constant)
+        if below:
+            form = Affine.of(b.op("max", b.index(form), b.index(-form - (not once))).name)
+        if above:
+            form = Affine.of(b.op("min", b.index(form), b.index(2 * dim - 1 - once - form)).name)
+        return form
 
     def wrapped(self, b: Builder, part: Part, constant: int, unit: int, dim: int, below: bool, above: bool) -> Affine:
         """The index, or of those outside the one as far from the other end."""
