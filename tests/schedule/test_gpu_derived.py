@@ -348,6 +348,42 @@ def test_lanes_whose_elements_cannot_be_vectors_stand_next_to_each_other(length:
     assert candidates(nest, Facts(machine=MACHINES["sm_90a"]))[0].table.registers[1] == each
 
 
+def test_threads_at_edges_have_stores_of_their_own() -> None:
+    """One store for both branches would choose between all their values."""
+    session = zynml.compile(LIFE)._session
+    (rows,) = re.findall(r"i: (\d+) x", str(session.emit("schedule", "sm_90a", ["x=6016x22912"])))
+    assert str(session.emit("ptx", "sm_90a", ["x=6016x22912"])).count("st.global") == 2 * int(rows)
+
+
+@pytest.mark.parametrize(("taps", "each"), [(31, 8), (3, 2)])
+def test_long_windows_of_wide_types_have_more_elements_of_a_thread(taps: int, each: int) -> None:
+    """Vectors of two f64: of 31 terms loads that neighbours share are worth more than those of a warp that lie next to each other."""
+    f = FunctionBuilder("filtered", Form.FIELD, {"i": 512, "j": 9186, "r": taps})
+    x = f.parameter("x", Mem("f64", (512, 9216), readonly=True, align=16))
+    w = f.parameter("w", Mem("f64", (taps,), readonly=True, align=16))
+    out = f.parameter("out", Mem("f64", (512, 9186), align=16))
+    e = f.body
+    (total,) = e.reduce("add", e.mul(e.load(w, ["r"]), e.load(x, ["i", Affine.of("j") + "r"])), over=["r"], flags=("reassoc",))
+    e.store(out, total, ["i", "j"])
+    nest = thread_nest(f.finish())
+    assert nest is not None
+    assert candidates(nest, Facts(aligned=frozenset(("x", "w", "out")), machine=MACHINES["sm_90a"]))[0].table.registers[1] == each
+
+
+def test_filters_of_f64_over_rows_of_even_length() -> None:
+    text = """def f(x: tensor[M, N, f64], w: tensor[R, f64]) {
+        compute(x, w) { for i in 0..M, j in 0..N - R + 1 {
+            var s = 0.0
+            for r in 0..R: s += w[r] * x[i, j + r]
+            out[i, j] = s
+        } }
+    }"""
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((130, 1036)), rng.standard_normal(11)
+    wanted = np.stack([np.correlate(row, w, "valid") for row in x])
+    np.testing.assert_allclose(zynml.compile(text, device="emulator:sm_90a").f(x, w), wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_near_tables_are_choices_for_a_device() -> None:
     known, about = numbered(C=64, Y=510, V=510, Q=3, R=3)
     near = near_tables(known, about)
