@@ -62,13 +62,14 @@ from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
 from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
 from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
+from compiler.schedule.gpu.rows_together import rows_together
 from compiler.schedule.gpu.short_rows import with_short_rows_joined
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
-from compiler.schedule.launches import Launches, Product, Unit
+from compiler.schedule.launches import Launch, Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.nest import marked
 from compiler.schedule.place import place
@@ -162,7 +163,8 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
             *untiled(prepared.field, tiled, "this schedule has no tiles along it"),
         )
         words = (*launches.words, *in_words(prepared.field, prepared.field.loops, unheeded), *_shared_in_words(prepared.field, launches))
-        return evolve(launches, words=words, units=prepared.units, products=prepared.products, unheeded=unheeded)
+        stages = tuple(rows_together(stage) if isinstance(stage, Launch) else stage for stage in launches.stages)
+        return evolve(launches, stages=stages, words=words, units=prepared.units, products=prepared.products, unheeded=unheeded)
     return None
 
 
