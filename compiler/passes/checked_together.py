@@ -1,9 +1,10 @@
-"""Loops that read elements at indices which are data, and check these on the way: some indices are checked at once, in a vector, and the
-turns behind that are copies without checks. LLVM would keep what the checks give in vectors, and take indices out of them one by one.
+"""Loops that read elements at indices which are data, and check these on the way, go in blocks: a block's indices are checked first, in
+vectors, and its turns behind that are a loop without checks. LLVM would keep what the checks give in vectors, and take indices out of them
+one by one. What the turns go along is fetched a block at a time: beside accesses that lie anywhere, processors follow no stream.
 
 for i in a..b { %k = load %x[i]  check %inside  store %out[i], (load %t[%k]) }
-=>  for i in a..c step 8 { if all of %x[i + simd] are inside { .. of i, of i + 1, up to i + 7, unchecked } else { for them .. check .. } }
-    for i in c..b { .. check .. }"""
+=>  for block in .. { %all = for ahead in block carry(..) { .. %x[ahead] is inside }
+                      if %all likely { for i in block row_ahead=4096 { .. } } else { for i in block { .. check .. } } }"""
 
 from collections.abc import Sequence
 
@@ -15,10 +16,12 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
+from compiler.hir.types import bytes_of
 from compiler.passes.rewrite import Rebuild
 from runtime.records import define, field, frozen
 
-TURNS = 8
+BLOCK, AHEAD = 512, 4096
+"""Bytes of a block of the widest elements, and how far ahead memory is fetched: more lines at once would wait."""
 
 WIDE = ("i32", "i64")
 """Indices that are checked so: narrower ones are seldom checked."""
@@ -77,17 +80,17 @@ class _Together(Rebuild):
             return self.copy(op, into)
         low, high = self.form(op.low), self.form(op.high)
         count = into.op("max", into.index(high - low), into.index(0))
-        middle = low + Affine.of(count.name).floordiv(TURNS) * TURNS
         limit = {each: self.limit(each, into) for each in self.checked[op]}
-        with into.loop(op.variable.name, low, middle, TURNS, place="time" if op.place == "simd" else op.place) as (body, loop):
-            first = Affine.of(loop.variable.name)
-            with body.branch(self.all_inside(op, limit, first, body)) as (then, otherwise, _):
-                for turn in range(TURNS):
-                    self.turn(op, first + turn, True, then)
-                with otherwise.loop("turn", 0, TURNS, nounroll=True) as (one, number):
-                    self.turn(op, first + number.variable.name, False, one)
-        with into.loop(op.variable.name, middle, high, nounroll=True) as (body, loop):
-            self.turn(op, Affine.of(loop.variable.name), False, body)
+        place = "time" if op.place == "simd" else op.place
+        turns = BLOCK // max(bytes_of(mem_of(each.mem).dtype) for each in op.body.body if isinstance(each, Load | Store))
+        with into.loop("block", 0, Affine.of(count.name).ceildiv(turns), place=place) as (body, loop):
+            first = low + Affine.of(loop.variable.name) * turns
+            behind = Affine.of(body.op("min", body.index(first + turns), body.index(high)).name)
+            with body.branch(self.all_inside(op, limit, first, behind, body)) as (then, otherwise, branch):
+                branch.likely = True
+                for inner, marks in (then, {"place": "simd", "row_ahead": AHEAD}), (otherwise, {"nounroll": True}):
+                    with inner.loop(op.variable.name, first, behind, **marks) as (one, each):
+                        self.turn(op, Affine.of(each.variable.name), inner is then, one)
         return []
 
     def limit(self, each: _Checked, into: Builder) -> Value:
@@ -95,19 +98,16 @@ class _Together(Rebuild):
         dtype = dtype_of(each.load.result)
         return into.cast(into.op("min", into.index(self.form(each.below)), into.const(limits(dtype)[1], "index")), dtype)
 
-    def all_inside(self, op: For, limit: dict[_Checked, Value], first: Affine, into: Builder) -> Value:
-        lanes = "simd" if self.owner.function.axes.get("simd") == Affine.of(TURNS) else self.owner.axis("simd", TURNS)
-        self.bind(op.variable, into.index(first))
-        forms = {op.variable.name: first + lanes}
-        inside: Value | None = None
-        for each, most in limit.items():
-            index = [self.form(form.substitute(forms) if op.variable.name in form.names else form) for form in each.load.index]
-            values = into.load(self.values[each.load.mem], index)
-            inside = into.both(inside, into.op("ge", values, into.const(0, dtype_of(values))))
-            inside = into.both(inside, into.op("lt", values, most))
-        assert inside is not None
-        (result,) = into.reduce("and", inside, over=[lanes])
-        return result
+    def all_inside(self, op: For, limit: dict[_Checked, Value], first: Affine, behind: Affine, into: Builder) -> Value:
+        with into.loop("ahead", first, behind, carried=[into.const(True, "i1")], place="simd") as (body, loop):
+            self.bind(op.variable, body.index(Affine.of(loop.variable.name)))
+            inside: Value = loop.carried[0]
+            for each, most in limit.items():
+                value = body.load(self.values[each.load.mem], [self.form(form) for form in each.load.index])
+                inside = body.both(inside, body.op("ge", value, body.const(0, dtype_of(value))))
+                inside = body.both(inside, body.op("lt", value, most))
+            body.yield_(inside)
+        return loop.results[0]
 
     def turn(self, op: For, at: Affine, unchecked: bool, into: Builder) -> None:
         self.bind(op.variable, into.index(at))

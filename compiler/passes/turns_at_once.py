@@ -1,10 +1,11 @@
 """Loops that change elements at indices which are data, and check these indices on the way, take several turns at once: LLVM makes no
-vectors of them, and writes out no loop that it may leave between two turns.
+vectors of them, and writes out no loop that it may leave between two turns. What the turns go along is fetched ahead.
 
 for i in a..b { %k = load %x[i]  check %inside  store %out[%k], .. }
-=>  for i in a..c step 8 { .. check .. store ..  /* of i, of i + 1, up to i + 7 */ }  for i in c..b { .. check .. store .. }"""
+=>  for i in a..c step 8 row_ahead=4096 { .. check .. store ..  /* of i, i + 1, up to i + 7 */ }  for i in c..b { .. check .. store .. }"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -12,6 +13,7 @@ from compiler.hir.control import For, Yield
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Check, Store
 from compiler.hir.module import HirFunction
+from compiler.passes.checked_together import AHEAD
 from compiler.passes.rewrite import Rebuild
 from compiler.passes.stop_at_faults import data_in
 from runtime.records import define, field
@@ -48,7 +50,8 @@ class _Together(Rebuild):
         count = into.op("max", into.index(high - low), into.index(0))
         middle = low + Affine.of(count.name).floordiv(TURNS) * TURNS
         for first, behind, turns in (low, middle, TURNS), (middle, high, 1):
-            with into.loop(op.variable.name, first, behind, turns, place=op.place) as (body, loop):
+            marks: dict[str, Any] = {"row_ahead": AHEAD} if turns > 1 else {}
+            with into.loop(op.variable.name, first, behind, turns, place=op.place, **marks) as (body, loop):
                 for turn in range(turns):
                     self.bind(op.variable, body.index(Affine.of(loop.variable.name) + turn) if turn else loop.variable)
                     for each in op.body.body:

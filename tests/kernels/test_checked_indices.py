@@ -141,3 +141,14 @@ def test_a_memory_that_lies_across_beside_indices(dtype: str, shape: tuple[int, 
     x[-1, -1], x[shape[0] // 2, 3:] = -1, 100
     with pytest.raises(zynml.ZynMLError, match="index 100 is out of range"):
         f(table, x, y)
+
+
+def test_memories_that_are_fetched_ahead() -> None:
+    """Larger than near caches: the next row of a table and what lies ahead are fetched, at the ends of memories too."""
+    program = zynml.compile(SOURCE.replace(", I]", ", i32]"), threads=2)
+    random = np.random.default_rng(0)
+    tables, x = random.integers(0, 9, (700, 1601), np.int32), random.integers(0, 1601, (700, 1603), np.int32)
+    np.testing.assert_array_equal(np.asarray(program.rows(tables, x)), np.take_along_axis(tables, x.astype(np.int64), 1))
+    flat = x.reshape(-1)
+    np.testing.assert_array_equal(np.asarray(program.counts(flat, 1601)), np.bincount(flat, minlength=1601))
+    assert "llvm.prefetch" in program.llvm

@@ -1,5 +1,8 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
+from collections.abc import Callable
+from functools import partial
+
 from compiler.analysis.ends_by_data import ends_by_data
 from compiler.analysis.fetches import fetches
 from compiler.backends.cpu.access import fetch_ahead
@@ -15,15 +18,20 @@ from compiler.backends.llvm.masked import load_where
 from compiler.backends.llvm.trigonometry import OF_ANGLES
 from compiler.backends.llvm.types import I64, register_type
 from compiler.backends.llvm.writer import LlvmValue, constant
+from compiler.hir.affine import Affine
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Cast, Unary, dtype_of
+from compiler.hir.core import Binary, Cast, Index, Unary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store, mem_of
-from compiler.hir.types import bytes_of, is_float
+from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.passes.rows_to_come import accesses_of, row_of
 
 FAR_ROWS, MOST_FETCHED = 1 << 20, 512
 """Bytes of a memory whose rows are fetched before their turn, and of a row: processors follow longer ones by themselves."""
+FAR_STREAM = 1 << 22
+"""Bytes of a memory that is fetched ahead of accesses whose places are data: caches hold smaller ones."""
+LONGEST_ROW = 1 << 18
+"""Bytes of a row of such a memory, the next of which is fetched: near caches hold no longer ones."""
 AT_ONCE = 8
 """Elements that are read one by one in a turn, without vectors."""
 
@@ -46,8 +54,13 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
 
 
 def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
+    begin: list[Callable[[], None]] = []
     if isinstance(distance := op.mark("row_ahead"), int):
-        _fetch_row(frame, op, low, high, distance)
+        fetch = partial(_fetch_row, frame, op, low, high, distance)
+        if op.step > 1:
+            begin.append(fetch)
+        else:
+            fetch()
     if isinstance(turns := op.mark("rows_ahead"), int):
         _fetch_rows_to_come(frame, op, low, high, turns)
     before, ahead = frame.fetched, op.mark("ahead")
@@ -55,24 +68,46 @@ def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
         frame.fetched = {id(inner): constant(I64, ahead) for inner in op.walk() if isinstance(inner, Load)}
     else:
         frame.fetched = fetched_beside(frame, op)
-    structured.counted_loop(frame, op, low, high, _marks(frame, op))
+    structured.counted_loop(frame, op, low, high, _marks(frame, op), begin)
     frame.fetched = before
     if op.place == "simd":
         frame.groups.pop()
 
 
 def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distance: int) -> None:
-    """Fetches what lies so many bytes behind the elements that the loop reads in their order, a line at a time."""
-    name = op.variable.name
-    made = {result.name for inner in op.walk() for result in inner.results} | {value.name for value in op.body.parameters[1:]}
-    loads = [inner for inner in op.body.body if isinstance(inner, Load) and inner.index and made.isdisjoint(inner.symbols)]
-    loads = [each for each in loads if each.index[-1].coefficient(name) == 1 and not any(f.coefficient(name) for f in each.index[:-1])]
-    if not loads:
-        return
-    with frame.w.loop(low, high, LINE // max(bytes_of(mem_of(load.mem).dtype) for load in loads)) as at:
-        frame.values[name] = index_bundle(at)
-        for load in loads:
-            fetch_ahead(frame.w, Indexing(frame, frame.memories[load.mem.name], load.index, None, 0).base, constant(I64, distance))
+    """Fetches what lies so many bytes behind the elements that the loop goes along in their order, a line at a time, and the rows behind
+    those that it reads at places which are data. What near caches hold isn't fetched. A loop of several turns at once fetches in each."""
+    w, turn, fetched = frame.w, op.variable.name, set[tuple[str, tuple[Affine, ...]]]()
+    turns = {each.result.name: each.of for each in op.body.body if isinstance(each, Index)}
+    made = {value.name for each in op.walk() for value in each.results} | {value.name for value in op.body.parameters[1:]}
+    for access in accesses_of(op):
+        if not access.index:
+            continue
+        mem, index = mem_of(access.mem), [form.substitute(turns) for form in access.index]
+        size, behind = bytes_of(mem.dtype), constant(I64, distance)
+        if len(index) > 1 and not made.isdisjoint(index[-1].names):
+            index[-1] = Affine.of(turn)
+            behind = w.intrinsic("smin", w.mul(frame.affine(mem.dims[-1]), constant(I64, size)), constant(I64, LONGEST_ROW))
+        index[-1] -= index[-1].constant if op.step > 1 else 0
+        steps = [form.coefficient(turn) for form in index]
+        key = access.mem.name, tuple(index)
+        if any(steps[:-1]) or steps[-1:] != [1] or key in fetched or any(not made.isdisjoint(form.names) for form in index):
+            continue
+        fetched.add(key)
+        far = w.compare("sge", memory_bytes(frame, mem), constant(I64, FAR_STREAM))
+        if op.step > 1:
+            fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, w.select(far, behind, constant(I64, 0)))
+            continue
+        with w.loop(low, w.select(far, high, low), LINE // size) as at:
+            frame.values[turn] = index_bundle(at)
+            fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, behind)
+
+
+def memory_bytes(frame: CpuFrame, mem: Mem) -> LlvmValue:
+    size = constant(I64, bytes_of(mem.dtype))
+    for dim in mem.dims:
+        size = frame.w.mul(size, frame.affine(dim))
+    return size
 
 
 def _fetch_rows_to_come(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, turns: int) -> None:
@@ -85,10 +120,7 @@ def _fetch_rows_to_come(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValu
         if found is None or access.mem.name in fetched or not (frame.streams or access.mem.name in stored):
             continue
         fetched.add(access.mem.name)
-        size = constant(I64, bytes_of(mem_of(access.mem).dtype))
-        for dim in mem_of(access.mem).dims:
-            size = w.mul(size, frame.affine(dim))
-        is_far = w.compare("sge", size, constant(I64, FAR_ROWS))
+        is_far = w.compare("sge", memory_bytes(frame, mem_of(access.mem)), constant(I64, FAR_ROWS))
         with w.when(w.binary("and", is_far, w.compare("slt", low, high))):
             _fetch_row_to_come(frame, access, found, op.variable.name, low, high, turns)
 

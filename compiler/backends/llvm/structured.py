@@ -1,5 +1,7 @@
 """Loops and branches. Carried values and results live in stack cells, which LLVM turns back into registers."""
 
+from collections.abc import Callable, Iterable
+
 from compiler.backends.llvm.frame import FunctionFrame, LoopExits, index_bundle
 from compiler.backends.llvm.writer import LlvmValue, constant
 from compiler.hir.control import Condition, For, If, Return, While, Yield
@@ -9,8 +11,10 @@ UNLIKELY = 1000
 """So many times a branch goes the likely way for each time that it goes the other."""
 
 
-def counted_loop(frame: FunctionFrame, op: For, low: LlvmValue, high: LlvmValue, notes: str = "") -> None:
-    """The loop from `low` to `high`; `notes` go to the branch back."""
+def counted_loop(
+    frame: FunctionFrame, op: For, low: LlvmValue, high: LlvmValue, notes: str = "", begin: Iterable[Callable[[], None]] = ()
+) -> None:
+    """The loop from `low` to `high`; `notes` go to the branch back, and `begin` writes what comes first in each turn."""
     w = frame.w
     start = [frame.values[value.name] for value in op.carried]
     cells = [frame.cells(bundle) for bundle in start]
@@ -23,6 +27,8 @@ def counted_loop(frame: FunctionFrame, op: For, low: LlvmValue, high: LlvmValue,
             frame.values[parameter.name] = frame.fetch(bundle, held)
         frame.targets.append(LoopExits(latch, leave))
         frame.yields.append(cells)
+        for write in begin:
+            write()
         frame.region(op.body)
         frame.yields.pop()
         frame.targets.pop()
