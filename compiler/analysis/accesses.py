@@ -3,7 +3,7 @@ forms of iterations. Collects; the judgement is in `dependence` and `races`."""
 
 from collections.abc import Callable, Iterable, Iterator
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.control import For, If
 from compiler.hir.core import Binary, Cast, Combine, Compare, Const, InBounds, Index, Select
 from compiler.hir.instruction import Instruction, Region, Value
@@ -162,6 +162,8 @@ def constraints_of(condition: Value) -> list[Affine] | None:
                     return [a - b]
                 case "eq":
                     return [a - b, b - a]
+                case "ne" if _is_remainder(a - b):
+                    return [a - b - 1]
                 case _:
                     return None
         case Binary(operator="and", left=left, right=right):
@@ -169,6 +171,14 @@ def constraints_of(condition: Value) -> list[Affine] | None:
             return None if first is None or second is None else first + second
         case _:
             return None
+
+
+def _is_remainder(form: Affine) -> bool:
+    """Whether the form is what is left of a division by a number: never below 0."""
+    for symbol, factor in form.terms:
+        if isinstance(symbol, FloorDiv) and factor == -symbol.divisor:
+            return form == symbol.numerator + Affine(((symbol, factor),))
+    return False
 
 
 def conjuncts(condition: Value) -> Iterator[Value]:

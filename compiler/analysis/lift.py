@@ -191,11 +191,12 @@ class _Lift:
                 yield from self.unproved([form.substitute({chosen: side})], (*context, test))
 
     def least(self, form: Affine, context: tuple[Value, ...]) -> Affine:
-        """A lower bound of the form over all axes, free of them. Along an axis that a condition ends, that is the end."""
+        """A lower bound of the form over all axes, free of them. Along an axis that a condition ends, that is the end; of one that a
+        condition makes a multiple, the last multiple."""
         for limit in (each for test in context for each in constraints_of(test) or ()):
             for name in limit.names:
                 ends = name in self.made.axes and limit.coefficient(name) == -1 and form.coefficient(name) < 0
-                if ends and not any(other in self.made.axes for other in limit.without(name).names):
+                if ends and not any(other in self.made.axes and other != name for other in limit.names):
                     form = form + limit * form.coefficient(name)
         return lower(form, self.made.axes)
 

@@ -127,3 +127,26 @@ def test_an_axis_of_which_a_condition_takes_thirds() -> None:
     }"""
     x, y = whole(5, 24), whole(5, 8)
     assert np.array_equal(zynml.compile(source, device="emulator:sm_90a").f(x, y), np.hstack([x[:, :16], y]))
+
+
+PAIRS = """def f(x: tensor[T, D, f32], c: tensor[T, D, f32]) {
+    compute(x, c) {
+        for t in 0..T, d in 0..D:
+            let other = if d % 2 == 0 { -x[t, d + 1] } else { x[t, d - 1] }
+            out[t, d] = x[t, d] + other * c[t, d]
+    }
+}"""
+
+
+@pytest.mark.parametrize("target", ["emulator:sm_90a", "emulator:sm_80", "cpu"])
+@pytest.mark.parametrize("pairs", [1, 3, 8, 33])
+def test_neighbours_that_a_remainder_tells_apart(target: str, pairs: int) -> None:
+    x, c = whole(5, 2 * pairs), whole(5, 2 * pairs)
+    swapped = np.stack([-x[:, 1::2], x[:, ::2]], axis=2).reshape(5, -1)
+    assert np.array_equal(zynml.compile(PAIRS, device=target).f(x, c), x + swapped * c)
+
+
+@pytest.mark.parametrize("target", ["emulator:sm_90a", "cpu"])
+def test_the_last_of_an_odd_number_has_no_neighbour(target: str) -> None:
+    with pytest.raises(zynml.ZynMLError, match="index 7 is out of range: axis 1 of `x` has 7 elements"):
+        np.asarray(zynml.compile(PAIRS, device=target).f(whole(2, 7), whole(2, 7)))

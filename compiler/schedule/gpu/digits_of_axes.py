@@ -46,7 +46,10 @@ def _quotients(form: Affine) -> Iterator[tuple[str, int]]:
 def _divided(field: HirFunction) -> Iterator[tuple[str, int]]:
     """Axes with the least divisor of each."""
     divided = [quotient for form in _indices(field) for quotient in _quotients(form)]
-    divided += [bound for op in field.body.body if isinstance(op, Compare) for bound in _bounds(op)]
+    for op in field.body.body:
+        if isinstance(op, Compare):
+            divided += _bounds(op)
+            divided += [quotient for side in (op.left, op.right) for quotient in _quotients(affine_value(side) or Affine())]
     for axis in {axis for axis, _ in divided} & _axes_of_results(field):
         least = min(divisor for name, divisor in divided if name == axis)
         extent = field.axes[axis].value
