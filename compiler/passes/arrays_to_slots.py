@@ -9,7 +9,7 @@ that data decide chooses among the elements that it may mean:
 
 Arrays of many elements, with choices among many, or whose loops are long stay memory. Forms A and C."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import product
 from math import prod
 
@@ -171,6 +171,9 @@ class _Writing(Canonicalizing):
     arrays: Collection[Value] = field(factory=tuple)
     unrolled: Collection[For] = field(factory=tuple)
     elements: dict[Value, dict[tuple[int, ...], Value]] = field(factory=dict, init=False)
+    read: dict[Value, tuple[object, ...]] = field(factory=dict, init=False)
+    """Elements that were chosen, and where."""
+    stores: dict[Value, int] = field(factory=dict, init=False)
 
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
         match op:
@@ -201,14 +204,40 @@ class _Writing(Canonicalizing):
             condition = _all(conditions, into)
             chosen = element if chosen is None or condition is None else into.select(condition, element, chosen)
         assert chosen is not None
+        self.read[chosen] = self.access(op, into)
         return chosen
+
+    def access(self, op: Load | Store, into: Builder) -> tuple[object, ...]:
+        """Which element it is, and since which store, where the same code goes on."""
+        return op.mem, *map(self.form, op.index), self.stores.get(op.mem, 0), into.region
 
     def store(self, op: Store, into: Builder) -> None:
         value = self.values[op.value]
         where = [] if op.where is None else [self.values[op.where]]
+        update = self.update_of(op, value, into)
         for conditions, slot in self.meant(op, into):
             condition = _all([*conditions, *where], into)
-            into.set(slot, value if condition is None else into.select(condition, value, into.get(slot)))
+            if condition is None:
+                into.set(slot, value)
+                continue
+            old = into.get(slot)
+            into.set(slot, into.select(condition, value if update is None else update(old), old))
+        self.stores[op.mem] = self.stores.get(op.mem, 0) + 1
+
+    def update_of(self, op: Store, value: Value, into: Builder) -> Callable[[Value], Value] | None:
+        """How the element that the index means is changed, `h[k] += e`: then each element is, where it is the one, as a sum of its own."""
+        source = value.source
+        if not isinstance(source, Binary):
+            return None
+        own = [side for side in (source.left, source.right) if self.read.get(side) == self.access(op, into)]
+        if len(own) != 1:
+            return None
+
+        def changed(old: Value) -> Value:
+            left, right = (old if side is own[0] else side for side in (source.left, source.right))
+            return into.op(source.operator, left, right, flags=source.flags)
+
+        return changed
 
     def meant(self, op: Load | Store, into: Builder) -> Iterator[tuple[list[Value], Value]]:
         """The elements that the access may mean, each with the conditions under which it does."""

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from compiler.emulator.interpret import interpret
+from compiler.hir.core import Select
 from compiler.hir.memory import Alloc, Load, MakeSlot, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify
 from compiler.passes.arrays_to_slots import arrays_to_slots
+from compiler.passes.dce import dce
 
 HEAD = "func @f(%X: mem<Nxf32, readonly>, %I: mem<Nxi32, readonly>, %out: mem<Nxf32>, %N: index) form=A {\n"
 REVERSED = """%z = const 0.0 : f32
@@ -46,6 +48,14 @@ def test_data_choose_among_few() -> None:
     inside = "%i = load %I[t] : i32 %k = cast %i to=index : index %e = load %s[k] : f32 store %s[k], %e"
     assert count(made(REVERSED.format(inside=inside)), Alloc) == 0
     assert count(made(REVERSED.format(inside=inside), extent=17), Alloc) == 1
+
+
+def test_an_update_of_an_element_is_one_of_each() -> None:
+    """`s[k] += x` adds to each element where it is the one; not where the element may have changed before."""
+    read = "%i = load %I[t] : i32 %k = cast %i to=index : index %e = load %s[k] : f32 %f = load %X[t] : f32 %g = add %e, %f : f32"
+    assert count(dce(made(REVERSED.format(inside=f"{read} store %s[k], %g"))), Select) == 3
+    assert count(dce(made(REVERSED.format(inside=f"{read} store %s[1], %f store %s[k], %g"))), Select) == 5
+    assert count(dce(made(REVERSED.format(inside=f"{read} %p = gt %e, %f : i1 if %p {{ store %s[k], %g }}"))), Select) == 5
 
 
 def test_a_loop_that_may_be_left_chooses() -> None:
