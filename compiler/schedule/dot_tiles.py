@@ -14,8 +14,8 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, Contract
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Tile
-from compiler.schedule.packed import Side
-from compiler.schedule.panels import Kept, PlacingPacked, TermBlock
+from compiler.schedule.packed import Kept, Side, TermBlock
+from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD
 

@@ -22,9 +22,10 @@ along it, too.
 Small products keep the tiles of their table, and so do larger ones whose vectors read an operand in place as well as from panels, while the
 second cache holds it: both are in the function, and sizes decide as it runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compiler.analysis.recognise import instructions_below
+from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
@@ -137,6 +138,35 @@ class Packing:
             few += f"\n  few: at most {most} along {self.columns.plan.axis} take vectors along {along}"
         panels = f"panels of {rows} and of {columns}" if self.padded is None else f"panels of {columns}, windows by {rows} in place"
         return f"  large: {panels}, blocks of {self.depth} along {summed}{results}{few}"
+
+
+Kept = tuple[Value, Sequence[Affine]]
+"""The memory and the index of a tile's sums of the blocks of terms before."""
+
+Bounds = Mapping[Side, Value]
+"""The panels of each side at which a block of results begins, or ends."""
+
+
+@frozen(eq=False)
+class TermBlock:
+    """Terms of a sum from `start` on; whether they are the `first`, and the `last`."""
+
+    start: Value
+    count: Value
+    first: Value
+    last: Value
+
+
+@frozen(eq=False)
+class ResultBlock:
+    """The panels of a block of results, from `low` to `high` of each side. Between blocks of terms their sums are in the memory `sums`,
+    behind the indices `leading`: by panels, rows and columns, those of the panels `first` to begin with."""
+
+    low: Bounds
+    high: Bounds
+    sums: Value
+    leading: tuple[Affine, ...]
+    first: Mapping[Side, Affine]
 
 
 def packing_for(field: HirFunction, table: Table, machine: CpuMachine) -> Packing | None:

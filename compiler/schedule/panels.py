@@ -14,11 +14,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.few_columns import LEAST_DEPTH, PlacingFewColumns
 from compiler.schedule.interior import all_hold, bounds_of, least_of, possible_elements
-from compiler.schedule.packed import GROUP, TURNED, Packing, Side
+from compiler.schedule.packed import GROUP, TURNED, Bounds, Kept, Packing, ResultBlock, Side, TermBlock
 from compiler.schedule.padded_windows import PlacingWindows
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
-from runtime.records import frozen
 
 PART, TURNS = 4096, 4
 """Columns whose panels are used before others are copied, so that they stay in the last cache; terms that are written out in a row."""
@@ -41,34 +40,6 @@ LEAST_OTHERS = 8
 
 LONG_SUM, CHUNKS = 8, 16
 """Blocks of terms from which threads share these where results are one block, and the most chunks of them."""
-
-Kept = tuple[Value, Sequence[Affine]]
-"""The memory and the index of a tile's sums of the blocks of terms before."""
-
-Bounds = Mapping[Side, Value]
-"""The panels of each side at which a block of results begins, or ends."""
-
-
-@frozen(eq=False)
-class TermBlock:
-    """Terms of a sum from `start` on; whether they are the `first`, and the `last`."""
-
-    start: Value
-    count: Value
-    first: Value
-    last: Value
-
-
-@frozen(eq=False)
-class ResultBlock:
-    """The panels of a block of results, from `low` to `high` of each side. Between blocks of terms their sums are in the memory `sums`,
-    behind the indices `leading`: by panels, rows and columns, those of the panels `first` to begin with."""
-
-    low: Bounds
-    high: Bounds
-    sums: Value
-    leading: tuple[Affine, ...]
-    first: Mapping[Side, Affine]
 
 
 class PlacingPacked(PlacingFewColumns):

@@ -22,9 +22,9 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.schedule.field import contiguity
-from compiler.schedule.packed import Packing, Side
+from compiler.schedule.packed import Bounds, Kept, Packing, ResultBlock, Side, TermBlock
 from compiler.schedule.padded import PaddedCopy
-from compiler.schedule.panels import LEAST_OTHERS, Bounds, Kept, PlacingPacked, ResultBlock, TermBlock
+from compiler.schedule.panels import LEAST_OTHERS, PlacingPacked
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
