@@ -149,6 +149,28 @@ def test_lengths_are_of_rows_that_are_read_again() -> None:
     assert single_lengths(summed, {"M": 5, "N": (1 << 20) + 1}) == single_lengths(summed, {"M": 5, "N": 0}) == ()
 
 
+CAUSAL = """def f(x: tensor[B, N, N]) {
+    compute(x) { for b in 0..B, i in 0..N {
+        var top = -inf
+        for j in 0..i + 1: top = max(top, x[b, i, j])
+        var s = 0.0
+        for j in 0..i + 1: s += exp(x[b, i, j] - top)
+        for j in 0..N: out[b, i, j] = exp(x[b, i, j] - top) / s if j <= i else 0.0
+    } }
+}"""
+
+
+@pytest.mark.parametrize("length", [31, 130])
+def test_squares_have_kernels_for_their_length(length: int) -> None:
+    """Where the number of rows has the name that their length has."""
+    x = np.random.default_rng(length).standard_normal((2, length, length)).astype(np.float32)
+    weight = np.tril(np.exp(x.astype(np.float64)))
+    p = zynml.compile(CAUSAL, device="emulator:sm_90a")
+    np.testing.assert_allclose(p.f(x), weight / weight.sum(-1, keepdims=True), rtol=2e-5, atol=1e-7)
+    text = str(zynml.compile(CAUSAL)._session.emit("hir", "sm_90a", ["x=29x1693x1693"]))
+    assert "tile<j_r:27, f32>" in text
+
+
 WEIGHTED = """def f(w: tensor[M, K, i8], x: tensor[K], scale: tensor[M]) {
     compute(w, x, scale) { for i in 0..M {
         var s = 0.0

@@ -171,8 +171,6 @@ def row_lengths(field: HirFunction, sizes: Mapping[str, int], machine: GpuMachin
     names = {name for axis in inside for name in field.axes[axis].names}
     if not any(is_chain(field, axis) for axis in inside) or not names <= sizes.keys():
         return ()
-    if any(names.intersection(field.axes[axis].names) for axis in field.axes if axis not in inside):
-        return ()
     length = prod(max(0, field.axes[axis].evaluate(sizes.__getitem__)) for axis in inside)
     return tuple(sorted((name, sizes[name]) for name in names)) if 0 < length <= longest else ()
 
