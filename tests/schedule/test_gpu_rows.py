@@ -146,6 +146,10 @@ def test_lengths_are_of_rows_that_are_read_again() -> None:
     summed = total.finish()
     assert row_lengths(summed, {"M": 5, "N": 768}) == single_lengths(summed, {"M": 5, "N": 768}) == ()
     assert single_lengths(summed, {"M": 5, "N": 779}) == (("N", 779),)
+    square = FunctionBuilder("square", Form.FIELD, {"i": "N", "j": "N"})
+    x, out = square.parameter("x", Mem("f32", ("N", "N"))), square.parameter("out", Mem("f32", ("N",)))
+    square.body.store(out, square.body.reduce("add", square.body.load(x, ["i", "j"]), over=["j"])[0], ["i"])
+    assert single_lengths(square.finish(), {"N": 779}) == (("N", 779),)
     assert single_lengths(summed, {"M": 5, "N": (1 << 20) + 1}) == single_lengths(summed, {"M": 5, "N": 0}) == ()
 
 

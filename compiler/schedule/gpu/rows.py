@@ -181,8 +181,7 @@ def single_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[
     over = {op.over for op in field.body.body if isinstance(op, Reduce | Contract | Scan)}
     along = next(iter(over))[0] if len(over) == 1 else ""
     names = {*field.axes[along].names} if along in axes_contiguous(field) else set()
-    others = {name for axis, extent in field.axes.items() if axis != along for name in extent.names}
-    if over != {(along,)} or not names or not names <= sizes.keys() - others or is_chain(field, along) or sum_of_loads(field):
+    if over != {(along,)} or not names or not names <= sizes.keys() or is_chain(field, along) or sum_of_loads(field):
         return ()
     length = field.axes[along].evaluate(sizes.__getitem__)
     rows = [bytes_of(mem_of(op.mem).dtype) * length for op in field.body.body if isinstance(op, Load) and along in _names(op)]
