@@ -4,6 +4,7 @@ through it. What combines elements, and how terms are reduced, is the field's ow
 results from the registers."""
 
 from collections.abc import Mapping
+from itertools import product
 from math import ceil, prod, sqrt
 
 from attrs import evolve
@@ -40,7 +41,11 @@ from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import frozen
 
-THREADS = 256
+THREADS = (64, 128, 256)
+"""Of a block: with few of them a multiprocessor has many blocks, of which some load or store while others compute; with many, more results
+share what is put in shared memory."""
+ALL_THREADS = 512
+"""Of a multiprocessor at a time: each has 128 registers."""
 LINE_THREADS = 128
 """Where a block's results lie along one axis."""
 
@@ -57,8 +62,6 @@ LEAST_ROWS, LEAST_TERMS = 128, 32
 
 MOST_REGISTERS = 64
 """32-bit registers of a thread's results."""
-RESIDENT = 2
-"""Blocks of a multiprocessor at a time, whose slices come while the other one computes."""
 MOST_RESULTS = 8
 """Of a thread along one axis."""
 COLUMN_THREADS = (8, 16, 32)
@@ -67,7 +70,7 @@ FEW_COLUMNS = 32
 
 STAGING_SLOTS = 6
 """Issue slots for each element that is put in shared memory, about."""
-BYTE_SLOTS = 4
+BYTE_SLOTS = 1
 """Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 LITTLE = 32
@@ -96,8 +99,12 @@ LANES = 128
 WAITING = 1.5
 """How many times as long a slice takes whose elements don't come while the one before is used."""
 
-BLOCKS = 512
-"""Blocks that fill a large GPU, where they share sums."""
+ROUNDS = 2
+"""Of blocks, where they share sums."""
+
+BEGIN, SLICE = 6000, 1500
+"""Cycles in which a block computes nothing: until its first slice is there and after its last, and at each slice. Of more blocks beside it
+more compute meanwhile, and each has fewer results to begin with. Fitted, with the two above, to 20 products and distances on an H200."""
 
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
@@ -216,7 +223,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     else:
         wished = tile_of(field)
         sides = [facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)]
-        if not wished and (results < LEAST_RESULTS or min(sides) < LEAST_SIDE or prod(sides) <= THREADS // MOST_IDLE):
+        if not wished and (results < LEAST_RESULTS or min(sides) < LEAST_SIDE or prod(sides) <= THREADS[-1] // MOST_IDLE):
             return None
         best = _best_tile(field, terms, facts, results, wished) or _best_tile(field, terms, facts, results, {})
         assert best is not None
@@ -236,9 +243,9 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
         f"what terms read is read for many results: a block has tiles of {names}, a thread {each} of them in registers",
         f"elements go through shared memory, {plans[terms.depth].tile} along {terms.depth} at a time",
     ]
-    resident = RESIDENT if tile.columns else None
+    resident = tile.resident if tile.columns else None
     table = Table([plans[axis] for axis in (*ordered, *over)], reasons, tile.block, resident=resident, machine=facts.machine)
-    return _shared_by_blocks(field, terms, facts, table)
+    return _shared_by_blocks(field, terms, facts, table, tile)
 
 
 @frozen
@@ -249,6 +256,15 @@ class RegisterTile:
     columns: tuple[AxisPlan, ...]
     block: tuple[int, ...]
 
+    @property
+    def threads(self) -> int:
+        return prod(self.block)
+
+    @property
+    def resident(self) -> int:
+        """Blocks of a multiprocessor at a time."""
+        return ALL_THREADS // self.threads
+
 
 def _line(terms: ReusedTerms, rows: int) -> RegisterTile:
     """Results along one axis: a few a thread, as long as there are enough for all threads of a device that share sums."""
@@ -257,48 +273,50 @@ def _line(terms: ReusedTerms, rows: int) -> RegisterTile:
 
 
 def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: int, wished: Mapping[str, int]) -> RegisterTile | None:
-    """The tile whose terms cost least: reads of shared memory are shared by the registers, elements that are put there by the block's
-    threads, and results outside of the axes are computed in vain. `wished`: sizes that the program gives; None where no tile has them."""
+    """The tile whose terms cost least. `wished`: sizes that the program gives; None where no tile has them."""
     assert terms.columns is not None
-    size = max(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
-    words = max(1, size // 4) * len(terms.sums)
-    rows, columns = (facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns))
-    side = max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
-    wide = ALIGNMENT // side if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
-    depth, beside = facts.about(field.axes[terms.depth]), max(1, results // (rows if terms.later else rows * columns))
-    best: tuple[float, RegisterTile] | None = None
-    for across in (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if columns <= FEW_COLUMNS else COLUMN_THREADS:
-        for wider in range(1, MOST_RESULTS + 1):
-            for higher in (8, 6, 4, 3, 2, 1):
-                lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= wide and wider % lanes == 0)
-                if higher * wider * words > MOST_REGISTERS:
-                    continue
-                height, width = THREADS // across * higher, across * wider
-                if (wished.get(terms.rows, height), wished.get(terms.columns, width)) != (height, width):
-                    continue
-                tiles = beside * ceil(rows / height) * (1 if terms.later else ceil(columns / width))
-                padded = ceil(rows / height) * height * ceil(columns / width) * width / (rows * columns)
-                parts = _parts(terms, facts, tiles, height * width, depth)
-                blocks = tiles * (1 + (parts - 1) / terms.unevenness)
-                waves = max(1.0, blocks / facts.processors)
-                reads = terms.along(terms.rows) / wider + terms.along(terms.columns) / (higher * lanes)
-                put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
-                cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put)
-                cost += padded * _store_slots(field, terms, across, lanes, facts) / depth
-                cost *= max(1.0, facts.processors / max(1, blocks))
-                if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_AHEAD * THREADS:
-                    cost *= WAITING
-                if parts > 1:
-                    slots = LANES * facts.rates.clock * facts.processors * join_nanoseconds(height * width * size)
-                    cost += (parts - 1) * slots / (beside * rows * columns * depth)
-                tile = RegisterTile(
-                    AxisPlan(terms.rows, "block", higher, threads=THREADS // across, dim=1, beside=higher % 4 == 0),
-                    (AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across),),
-                    (across, THREADS // across),
-                )
-                if best is None or cost < best[0]:
-                    best = cost, tile
-    return None if best is None else best[1]
+    words = max(1, max(bytes_of(dtype_of(op.results[0])) for op in terms.sums) // 4) * len(terms.sums)
+    wide = ALIGNMENT // _bytes_of_columns(terms) if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
+    narrow, tiles = facts.about(field.axes[terms.columns]) <= FEW_COLUMNS, list[RegisterTile]()
+    across_of = (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if narrow else COLUMN_THREADS
+    for threads, across, wider, higher in product(THREADS, across_of, range(1, MOST_RESULTS + 1), (8, 6, 4, 3, 2, 1)):
+        lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= wide and wider % lanes == 0)
+        rows = AxisPlan(terms.rows, "block", higher, threads=threads // across, dim=1, beside=higher % 4 == 0)
+        columns = AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across)
+        if higher * wider * words <= MOST_REGISTERS and all(wished.get(plan.axis, plan.run) == plan.run for plan in (rows, columns)):
+            tiles.append(RegisterTile(rows, (columns,), (across, threads // across)))
+    return min(tiles, key=lambda tile: _slots_of_term(field, terms, facts, results, tile), default=None)
+
+
+def _slots_of_term(field: HirFunction, terms: ReusedTerms, facts: Facts, results: int, tile: RegisterTile) -> float:
+    """Issue slots of a term: reads of shared memory are shared by the registers, elements that are put there by the block's threads, and
+    results outside of the axes are computed in vain."""
+    (columns,), height, width = tile.columns, tile.rows.run, tile.columns[0].run
+    down, across = (facts.about(field.axes[plan.axis]) for plan in (tile.rows, columns))
+    size, side = max(bytes_of(dtype_of(op.results[0])) for op in terms.sums), _bytes_of_columns(terms)
+    depth, beside = facts.about(field.axes[terms.depth]), max(1, results // (down if terms.later else down * across))
+    tiles = beside * ceil(down / height) * (1 if terms.later else ceil(across / width))
+    padded = ceil(down / height) * height * ceil(across / width) * width / (down * across)
+    parts = _parts(terms, facts, tiles, tile, depth)
+    blocks = tiles * (1 + (parts - 1) / terms.unevenness)
+    waves = max(1.0, blocks / facts.processors)
+    reads = terms.along(terms.rows) / (width // columns.threads) + terms.along(terms.columns) / (tile.rows.registers * columns.lanes)
+    put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
+    slices = ceil(depth / parts / _slice(field, terms, tile, depth, facts.machine))
+    gaps = LANES * (BEGIN + SLICE * slices) / (tile.resident**2 * height * width * depth / parts)
+    cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put + gaps)
+    cost += padded * _store_slots(field, terms, columns.threads, columns.lanes, facts) / depth
+    cost *= max(1.0, facts.processors / max(1, blocks))
+    if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_AHEAD * tile.threads:
+        cost *= WAITING
+    if parts > 1:
+        slots = LANES * facts.rates.clock * facts.processors * join_nanoseconds(height * width * size)
+        cost += (parts - 1) * slots / (beside * down * across * depth)
+    return cost
+
+
+def _bytes_of_columns(terms: ReusedTerms) -> int:
+    return max(map(bytes_of, [dtype_of(value) for value in terms.shared if terms.columns in axes_of(value)] or ["f32"]))
 
 
 def _store_slots(field: HirFunction, terms: ReusedTerms, across: int, lanes: int, facts: Facts) -> float:
@@ -322,7 +340,8 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     each = sum(bytes_of(dtype_of(value)) * count for value, count in elements.items())
     copied = are_copied(terms, machine)
     put, room = (MOST_COPIED, STAGE_BYTES // STAGES) if copied else (MOST_PUT, SLICE_BYTES)
-    most = max(LEAST_DEEP, min(DEEPEST, room // each, put * THREADS // sum(elements.values())))
+    room = min(room, machine.shared // tile.resident // (STAGES if copied else 1))
+    most = max(LEAST_DEEP, min(DEEPEST, room // each, put * tile.threads // sum(elements.values())))
     if field.axes[terms.depth].value is None:
         return min(16, power_of_two(most // 2 + 1))
     lengths = range(LEAST_DEEP, most + 1, LEAST_DEEP) if copied else range(4, most + 1, 2)  # so that each thread copies as much
@@ -334,24 +353,25 @@ def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
     return not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
 
 
-def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: int, depth: int) -> int:
-    """Blocks that share each of so many tiles of so many results, where these are too few for a device."""
-    if not is_shared(terms, facts) or (terms.unevenness == 1 and tiles >= facts.processors):
+def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: RegisterTile, depth: int) -> int:
+    """Blocks that share each of so many tiles of results, where these are too few for a device."""
+    results, slots = prod(plan.run for plan in (tile.rows, *tile.columns)), tile.resident * facts.processors
+    if not is_shared(terms, facts) or (terms.unevenness == 1 and tiles >= slots // 2):
         return 1
     size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
-    alone = depth * tile * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
-    worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(tile * size))))  # with more of them joining takes longer than the sums
-    wanted = power_of_two(ceil(BLOCKS / max(1, tiles)))
+    alone = depth * results * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
+    worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(results * size))))  # with more of them joining takes longer than the sums
+    wanted = power_of_two(ceil(ROUNDS * slots / max(1, tiles)))
     if terms.unevenness > 1:
-        wanted = terms.uneven_parts(RESIDENT * facts.processors, max(1, tiles))
+        wanted = terms.uneven_parts(slots, max(1, tiles))
     return min(wanted, max(1, power_of_two(ceil(depth / LEAST_DEEP)) // 2), worth)
 
 
-def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, table: Table) -> Table:
+def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, table: Table, tile: RegisterTile) -> Table:
     """With more blocks for each tile of results, where these are too few for a device."""
     tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in table.plans if plan.place == "block")
     depth = facts.about(field.axes[terms.depth])
-    parts = _parts(terms, facts, tiles, prod(plan.tile for plan in table.plans if plan.place == "block"), depth)
+    parts = _parts(terms, facts, tiles, tile, depth)
     parts = min(parts, power_of_two(ceil(depth / table[terms.depth].tile)) // 2)
     if parts <= 1:
         return table
