@@ -27,7 +27,7 @@ from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.narrow import extremes_of_pairs
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.register_walk import MOST_AHEAD, STAGE_BYTES, STAGES, RegisterDistributing
+from compiler.schedule.gpu.register_walk import STAGE_BYTES, STAGES, RegisterDistributing
 from compiler.schedule.gpu.register_window import RegisterWindow
 from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, reused_terms
 from compiler.schedule.gpu.side_by_side import in_one_axis
@@ -307,7 +307,7 @@ def _slots_of_term(field: HirFunction, terms: ReusedTerms, facts: Facts, results
     cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put + gaps)
     cost += padded * _store_slots(field, terms, columns.threads, columns.lanes, facts) / depth
     cost *= max(1.0, facts.processors / max(1, blocks))
-    if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_AHEAD * tile.threads:
+    if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_COPIED * tile.threads:
         cost *= WAITING
     if parts > 1:
         slots = LANES * facts.rates.clock * facts.processors * join_nanoseconds(height * width * size)
