@@ -68,17 +68,15 @@ COLUMN_THREADS = (8, 16, 32)
 FEW_COLUMNS = 32
 """Up to which half as many threads stand along them."""
 
-STAGING_SLOTS = 6
+STAGING_SLOTS = 8
 """Issue slots for each element that is put in shared memory, about."""
-BYTE_SLOTS = 1
-"""Issue slots that pass while a byte of it comes, from the cache or from afar."""
 
 LITTLE = 32
 """Issue slots of a result up to which storing the zeros beside results takes less than to clear all memory before."""
 
 SLICE_BYTES = 36 << 10
 MOST_PUT, MOST_COPIED, LEAST_DEEP = 8, 16, 8
-"""Elements that a thread puts there at a time, as more would take registers from results, or has copied; and terms of a slice, at least."""
+"""Words that a thread puts there at a time, as more would take registers from results, or has copied; and terms of a slice, at least."""
 DEEPEST = 64
 
 TURN = 3
@@ -102,9 +100,13 @@ WAITING = 1.5
 ROUNDS = 2
 """Of blocks, where they share sums."""
 
-BEGIN, SLICE = 6000, 1500
+BEGIN, SLICE = 6000, 750
 """Cycles in which a block computes nothing: until its first slice is there and after its last, and at each slice. Of more blocks beside it
-more compute meanwhile, and each has fewer results to begin with. Fitted, with the two above, to 20 products and distances on an H200."""
+more compute meanwhile, and each has fewer results to begin with."""
+
+ROOM, TIGHT = 64, 0.01
+"""32-bit registers of a thread for results and pieces of a slice, where each piece has a condition of its own, and how much longer its terms
+take for each one above. Fitted, with the three before, to 52 products, distances and triangles on an H200."""
 
 
 def register_launches(field: HirFunction, facts: Facts) -> Launches | None:
@@ -301,14 +303,18 @@ def _slots_of_term(field: HirFunction, terms: ReusedTerms, facts: Facts, results
     blocks = tiles * (1 + (parts - 1) / terms.unevenness)
     waves = max(1.0, blocks / facts.processors)
     reads = terms.along(terms.rows) / (width // columns.threads) + terms.along(terms.columns) / (tile.rows.registers * columns.lanes)
-    put = (STAGING_SLOTS + BYTE_SLOTS * side) * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
+    put = STAGING_SLOTS * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
     slices = ceil(depth / parts / _slice(field, terms, tile, depth, facts.machine))
     gaps = LANES * (BEGIN + SLICE * slices) / (tile.resident**2 * height * width * depth / parts)
     cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put + gaps)
     cost += padded * _store_slots(field, terms, columns.threads, columns.lanes, facts) / depth
     cost *= max(1.0, facts.processors / max(1, blocks))
-    if LEAST_DEEP * (height + width) * max(1, side // 4) > MOST_COPIED * tile.threads:
+    pieces = LEAST_DEEP * (height + width) * max(1, side // 4) / tile.threads
+    if pieces > MOST_COPIED:
         cost *= WAITING
+    if columns.lanes == 1:
+        held = tile.rows.registers * columns.registers * max(1, size // 4) * len(terms.sums) + pieces
+        cost *= 1 + TIGHT * max(0.0, held - ROOM)
     if parts > 1:
         slots = LANES * facts.rates.clock * facts.processors * join_nanoseconds(height * width * size)
         cost += (parts - 1) * slots / (beside * down * across * depth)
@@ -341,7 +347,8 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     copied = are_copied(terms, machine)
     put, room = (MOST_COPIED, STAGE_BYTES // STAGES) if copied else (MOST_PUT, SLICE_BYTES)
     room = min(room, machine.shared // tile.resident // (STAGES if copied else 1))
-    most = max(LEAST_DEEP, min(DEEPEST, room // each, put * tile.threads // sum(elements.values())))
+    words = sum(max(1, bytes_of(dtype_of(value)) // 4) * count for value, count in elements.items())
+    most = max(LEAST_DEEP, min(DEEPEST, room // each, put * tile.threads // words))
     if field.axes[terms.depth].value is None:
         return min(16, power_of_two(most // 2 + 1))
     lengths = range(LEAST_DEEP, most + 1, LEAST_DEEP) if copied else range(4, most + 1, 2)  # so that each thread copies as much
