@@ -105,7 +105,7 @@ BEGIN, SLICE = 6000, 750
 more compute meanwhile, and each has fewer results to begin with."""
 
 ROOM, TIGHT = 64, 0.01
-"""32-bit registers of a thread for results and pieces of a slice, where each piece has a condition of its own, and how much longer its terms
+"""32-bit registers of a thread for results and pieces of a slice, where each piece has a condition of its own, and how much longer terms
 take for each one above. Fitted, with the three before, to 52 products, distances and triangles on an H200."""
 
 
