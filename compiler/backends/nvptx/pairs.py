@@ -39,12 +39,12 @@ _ELEMENTS = {"f16": "half", "bf16": "bfloat"}
 
 
 def computes(frame: NvptxFrame, op: Binary) -> bool:
-    """Whether all elements of the result have a neighbour, along its lanes or its last axis."""
+    """Whether all elements of the result have a neighbour, along its lanes or some axis."""
     type = op.result.type
     if not isinstance(type, Tile) or type.dtype not in _ELEMENTS or op.operator not in _OPERATIONS or not frame.has(Feature.NARROW_FLOATS):
         return False
     axes, _, lanes = static_axes(type, frame.w.module.backend)
-    return (lanes or (axes[-1][1] if axes else 1)) % 2 == 0
+    return lanes % 2 == 0 if lanes else any(size % 2 == 0 for _, size in axes)
 
 
 def compute(frame: NvptxFrame, op: Binary) -> None:
@@ -60,19 +60,22 @@ def compute(frame: NvptxFrame, op: Binary) -> None:
         result = w.intrinsic(name, a, b) if op.operator in ("min", "max") else w.binary(name, a, b)
         return _halves_of_words(w, result) if type.dtype == "bf16" else w.convert("fpext", result, "float")
 
-    places = list(points(axes))
     if simd is not None:
-        items = [combined(*(w.splat(source.at(point), lanes) for source in sources)) for point in places]
+        items = [combined(*(w.splat(source.at(point), lanes) for source in sources)) for point in points(axes)]
     else:
-        items = []
-        for first, second in zip(places[::2], places[1::2], strict=True):
-            two = []
+        along = next(name for name, size in reversed(axes) if size % 2 == 0)
+        made: dict[tuple[int, ...], LlvmValue] = {}
+        for first in points(axes):
+            if first[along] % 2:
+                continue
+            second, two = {**first, along: first[along] + 1}, []
             for source in sources:
                 low, high = source.at(first), source.at(second)
                 vector = low.type.with_lanes(2)
                 two.append(w.splat(low, 2) if low is high else w.insert(w.insert(poison(vector), low, 0), high, 1))
             pair = combined(*two)
-            items += [w.same_number(w.extract(pair, lane), pair) for lane in (0, 1)]
+            made |= {(*point.values(),): w.same_number(w.extract(pair, lane), pair) for lane, point in enumerate((first, second))}
+        items = [made[*point.values(),] for point in points(axes)]
     frame.define(op, Bundle(type.dtype, axes, simd, lanes, tuple(items)))
 
 

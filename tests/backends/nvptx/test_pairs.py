@@ -72,5 +72,18 @@ def test_arithmetic_takes_two_numbers_of_16_bits_at_once(dtype: str, axis: str) 
     assert ".f32" not in text
 
 
+ROWS = """func @f(%x: mem<64x2xf16>, %z: mem<64x3xf16>, %y: mem<64x2x3xf16>) form=C axes=[r:2, c:3] {
+  %t = thread_idx x : index
+  %v = load %x[t, r] : tile<r:2, f16>
+  %s = load %z[t, c] : tile<c:3, f16>
+  %a = sub %v, %s : tile<r:2, c:3, f16>
+  store %y[t, r, c], %a }"""
+
+
+def test_pairs_lie_along_any_axis_of_an_even_length() -> None:
+    text = compiled(parse_function(ROWS)).text
+    assert text.count("sub.rn.f16x2") == 3 and ".f32" not in text
+
+
 def test_without_a_neighbour_numbers_of_16_bits_are_computed_in_32() -> None:
     assert "bf16x2 " not in compiled(parse_function(LINE.format(dtype="bf16", axis="e", extent=1))).text
