@@ -26,6 +26,7 @@ from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, behind, copied
 from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.whole_results import skipped
+from compiler.schedule.interior import least_of
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
@@ -34,8 +35,6 @@ DEPTH_THREADS = (32, 16, 8, 4)
 """Threads along the sum that load what is contiguous along it."""
 MOST_AHEAD = 20
 """32-bit registers of a thread for elements of the next slice."""
-MOST_HELD = 96
-"""32-bit registers of a thread for these, its results, and what it multiplies at a time."""
 STAGES, STAGE_BYTES = 2, 40 << 10
 """Slices in shared memory, one of which is walked through while the others come, and the bytes that all of them may have."""
 WRITTEN_OUT = 4
@@ -150,16 +149,12 @@ class RegisterDistributing(Distributing):
 
     def extreme(self, form: Affine, region: TileRegion, most: bool) -> Affine | None:
         """The most or the least that a form is in the block's tile; None for forms of something else."""
-        value = Affine((), form.constant)
-        for symbol, coefficient in form.terms:
-            if isinstance(symbol, str) and symbol in region.starts:
-                last = self.table[symbol].tile - 1 if (coefficient > 0) == most else 0
-                value = value + (region.starts[symbol] + last) * coefficient
-            elif isinstance(symbol, str) and symbol not in self.table and symbol not in self.named:
-                value = value + Affine.of(symbol) * coefficient
-            else:
-                return None
-        return value
+        own = [name for name in form.names if name in region.starts]
+        if any(name in self.table or name in self.named for name in {*form.names} - {*own}):
+            return None
+        inside, sign = form.substitute({axis: region.starts[axis] + axis for axis in own}), -1 if most else 1
+        least = least_of(inside * sign, {axis: Affine.of(self.table[axis].tile) for axis in own})
+        return None if least is None else least * sign
 
     # ---- the slices of a sum ----
 
@@ -231,8 +226,7 @@ class RegisterDistributing(Distributing):
         copies = [copied(value) for value in self.terms.shared]
         if not are_copied(self.terms, self.table.machine) or any(copy is not None and copy[0].mem in self.sources for copy in copies):
             return 0
-        tiles = {plan.axis: plan.tile for plan in self.table.plans}
-        each = sum(bytes_of(dtype_of(value)) * prod(tiles[axis] for axis in axes_of(value)) for value in self.terms.shared)
+        each = sum(bytes_of(dtype_of(value)) * self.elements_of(value) for value in self.terms.shared)
         return STAGES if STAGES * each <= STAGE_BYTES else 0
 
     def copies_of(self, plan: AxisPlan, at: Affine, stage: Affine, high: Affine, ragged: bool, region: TileRegion) -> None:
@@ -249,19 +243,12 @@ class RegisterDistributing(Distributing):
 
     def fetches_ahead(self) -> bool:
         """Whether a thread has registers for the elements of the next slice beside its results."""
-        elements = [(value, self.table[self.terms.depth].tile) for value in self.terms.shared]
-        own = {plan.axis: plan.tile for plan in self.table.plans if plan.axis in (self.terms.rows, self.terms.columns)}
-        words = [
-            ceil(deep * prod(tile for axis, tile in own.items() if axis in axes_of(value)) / self.table.threads)
-            * max(1, bytes_of(dtype_of(value)) // 4)
-            for value, deep in elements
-        ]
-        each = {plan.axis: plan.tile // plan.threads for plan in self.table.plans if plan.axis in own}
-        held = [
-            prod(count for axis, count in each.items() if axis in axes_of(value)) * max(1, bytes_of(dtype_of(value)) // 4)
-            for value in (*self.terms.shared, *(result for op in self.terms.sums for result in op.results))
-        ]
-        return sum(words) <= MOST_AHEAD and sum(words) + sum(held) <= MOST_HELD
+        each = {value: ceil(self.elements_of(value) / self.table.threads) for value in self.terms.shared}
+        return sum(count * max(1, bytes_of(dtype_of(value)) // 4) for value, count in each.items()) <= MOST_AHEAD
+
+    def elements_of(self, value: Value) -> int:
+        """Of a slice."""
+        return prod(self.table[axis].tile for axis in axes_of(value))
 
     def fetched(self, plan: AxisPlan, at: Affine, high: Affine, ragged: bool, region: TileRegion) -> list[Value]:
         """A thread's elements of the slice at a place along the sum; zeros behind the last one."""
