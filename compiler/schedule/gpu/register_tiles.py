@@ -245,9 +245,13 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
         f"what terms read is read for many results: a block has tiles of {names}, a thread {each} of them in registers",
         f"elements go through shared memory, {plans[terms.depth].tile} along {terms.depth} at a time",
     ]
-    resident = tile.resident if tile.columns else None
-    table = Table([plans[axis] for axis in (*ordered, *over)], reasons, tile.block, resident=resident, machine=facts.machine)
-    return _shared_by_blocks(field, terms, facts, table, tile)
+    tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in plans.values() if plan.place == "block")
+    parts = min(_parts(terms, facts, tiles, tile, depth), power_of_two(ceil(depth / plans[terms.depth].tile)) // 2)
+    if parts > 1:
+        parts *= 2 if terms.unevenness > 1 else 1  # a launch with half as many tiles has them, one with more has fewer
+        reasons.append(f"up to {parts} blocks share each sum, the last of them joins their parts")
+    split, resident = LoopSplit(terms.depth, parts) if parts > 1 else None, tile.resident if tile.columns else None
+    return Table([plans[axis] for axis in (*ordered, *over)], reasons, tile.block, resident, split, facts.machine)
 
 
 @frozen
@@ -372,17 +376,3 @@ def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: RegisterTile, dep
     if terms.unevenness > 1:
         wanted = terms.uneven_parts(slots, max(1, tiles))
     return min(wanted, max(1, power_of_two(ceil(depth / LEAST_DEEP)) // 2), worth)
-
-
-def _shared_by_blocks(field: HirFunction, terms: ReusedTerms, facts: Facts, table: Table, tile: RegisterTile) -> Table:
-    """With more blocks for each tile of results, where these are too few for a device."""
-    tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in table.plans if plan.place == "block")
-    depth = facts.about(field.axes[terms.depth])
-    parts = _parts(terms, facts, tiles, tile, depth)
-    parts = min(parts, power_of_two(ceil(depth / table[terms.depth].tile)) // 2)
-    if parts <= 1:
-        return table
-    if terms.unevenness > 1:
-        parts *= 2  # a launch with half as many tiles has them, one with more has fewer
-    reason = f"up to {parts} blocks share each sum, the last of them joins their parts"
-    return evolve(table, split=LoopSplit(terms.depth, parts), reasons=(*table.reasons, reason))
