@@ -1,6 +1,7 @@
-"""Marches of few lines, by two kinds of threads: a line's own thread does nothing but its steps, in the written order, on what lies in
-shared memory; the helpers of a block copy what all of its lines read there, many steps ahead, and store what they leave there. So a step
-takes about as long as its arithmetic, and blocks may have few lines each: all multiprocessors work, and enough of memory is under way."""
+"""Marches of few lines, and of lines that lie along memory, by two kinds of threads: a line's own thread does nothing but its steps, in the
+written order, on what lies in shared memory; the helpers of a block copy what all of its lines read there, many steps ahead, and store what
+they leave there. So a step takes about as long as its arithmetic, and blocks may have few lines each: all multiprocessors work, and enough
+of memory is under way. Helpers take neighbouring steps of a line that lies along memory, whose own thread would read each by itself."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +20,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marching import March, one_step, whole_steps
-from compiler.schedule.gpu.marching_lines import lanes_of_lines
+from compiler.schedule.gpu.marching_lines import WORD, lanes_of_lines
 from compiler.schedule.gpu.nest_units import BESIDE, divisor
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
@@ -36,6 +37,12 @@ would have no block."""
 
 MOST_LINES = 128
 """Of a block."""
+
+ALONG_LINES = 32
+"""Of a block, where many lie along memory: its parts have long runs of each then."""
+
+COPIED = 4, 8, 16
+"""Bytes that an asynchronous copy has."""
 
 PART_BYTES, RING_BYTES = 4096, 32768
 """Shared memory of a part, which helpers copy between two barriers, and of all parts. Parts along memory are twice as long."""
@@ -74,13 +81,14 @@ class MarchAhead:
 
 
 def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | None:
-    """The march of each iteration of leading loops, of which there are so many; None where there are too many, or where helpers can't know
-    what it reads and stores."""
-    loop, machine = march.loop, known.machine
+    """The march of each iteration of leading loops, of which there are so many; None where there are too many that don't lie along memory,
+    or where helpers can't know what it reads and stores. Of many lines of elements shorter than a word, squares are copied."""
+    loop, many = march.loop, total > MOST_LINES * known.processors
     ops = [*nest.between, *nest.inner.body.body]
     inside = [op for op in loop.body.body if isinstance(op, Load | Store)]
     stores = tuple(op for op in inside if isinstance(op, Store))
-    if not machine.has(Feature.ASYNC_COPIES) or total > MOST_LINES * known.processors or loop not in ops or not stores:
+    along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
+    if not known.machine.has(Feature.ASYNC_COPIES) or loop not in ops or not stores:
         return None
     if len(inside) != len(march.loads) + len(stores) or len(march.early) > len(march.loads):
         return None
@@ -91,21 +99,22 @@ def ahead(nest: Spread, march: March, total: int, known: Facts) -> MarchAhead | 
     if bounds & (made | {outer.variable.name for outer in nest.loops}) or not _all_apart(stores, march) or not only_reads(ops, loop):
         return None
     widths = [bytes_of(mem_of(op.mem).dtype) for op in inside]
-    if not {bytes_of(mem_of(op.mem).dtype) for op in march.loads} <= {4, 8}:
+    if many and (not along or min(widths) < WORD):
         return None
     each = power_of_two(-(-total // known.processors))
     sector = SECTOR // min(widths)
-    lines = min(MOST_LINES, max(sector // 2, min(sector, each), each // 2))
-    along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
+    lines = ALONG_LINES if many else min(MOST_LINES, max(sector // 2, min(sector, each), each // 2))
     steps = min(MOST_STEPS, max(AT_ONCE, PART_BYTES * (1 + along) // (lines * sum(widths[: len(march.loads)]))))
     length = (loop.high - loop.low).value
-    steps = 1 << (min(steps, MOST_STEPS if length is None else max(FEW_STEPS, length // 4)).bit_length() - 1)
+    steps = 1 << (min(steps, MOST_STEPS if length is None else max(AT_ONCE if many else FEW_STEPS, length // 4)).bit_length() - 1)
     parts = RING_BYTES // (steps * lines * sum(bytes_of(mem_of(op.mem).dtype) for op in march.loads))
     if parts < 3 or lines * steps < HELPERS or (length is not None and length < 2 * steps):
         return None
     lanes = lanes_of_lines([*march.loads, *stores], loop, known) if along else 1
     if divisor(loop.high - loop.low, known) % lanes or lines * steps < lanes * HELPERS:
         lanes = 1
+    if any(lanes * bytes_of(mem_of(op.mem).dtype) not in COPIED for op in march.loads):
+        return None
     return MarchAhead(march, stores, lines, steps, min(parts, 8), along, lanes)
 
 
