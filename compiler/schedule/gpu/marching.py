@@ -2,6 +2,7 @@
 the next ones while these are computed. The operations and their order stay as they are."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -18,6 +19,12 @@ MOST_STEPS, LEAST_STEPS = 32, 4
 
 WORDS = 32
 """Registers of a thread, of 32 bits, for what is read ahead; twice as many where few threads share a multiprocessor."""
+
+
+Read = Callable[[Value, Builder], list[Value]]
+"""What the steps from one on read."""
+Step = Callable[[Value, Sequence[Value], Sequence[Value], Builder], list[Value]]
+"""A step, of its place, what is carried to it and what was read for it: what it carries on."""
 
 
 @frozen(eq=False)
@@ -85,23 +92,30 @@ def _is_only_read(load: Load) -> bool:
 
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     """Writes the march; what the loop results in is in the copy's values then."""
+    initial = [copy.value(value) for value in march.loop.carried]
+    full, high, carried = several_at_once(march, copy, initial, partial(read_ahead, march, copy), partial(one_step, march, copy), b)
+    rest(march, copy, full, high, carried, b)
+
+
+def several_at_once(
+    march: March, copy: InstructionCopy, initial: Sequence[Value], read: Read, step: Step, b: Builder
+) -> tuple[Value, Value, Sequence[Value]]:
+    """All steps that are read several at once: where they end, where the loop does, and what they carry on."""
     loop, steps = march.loop, march.steps
     low, high, each, whole, full = whole_steps(loop, steps, copy, b)
     last = b.sub(full, each)
-    initial = [copy.value(value) for value in loop.carried]
     with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
-        ahead = read_ahead(march, copy, low, some)
+        ahead = read(low, some)
         with some.loop(loop.variable.name, low.name, full.name, steps, [*initial, *ahead]) as (inner, walked):
-            following = inner.op("min", inner.add(walked.variable, each), last)
-            ahead = read_ahead(march, copy, following, inner)
-            carried, read = walked.carried[: len(initial)], walked.carried[len(initial) :]
-            for step in range(steps):
-                values = read[step * len(march.loads) :][: len(march.loads)]
-                carried = one_step(march, copy, inner.index(Affine.of(walked.variable.name) + step), carried, values, inner)
+            ahead = read(inner.op("min", inner.add(walked.variable, each), last), inner)
+            carried, there = walked.carried[: len(initial)], walked.carried[len(initial) :]
+            for number in range(steps):
+                values = there[number * len(march.loads) :][: len(march.loads)]
+                carried = step(inner.index(Affine.of(walked.variable.name) + number), carried, values, inner)
             inner.yield_(*carried, *ahead)
         some.yield_(*walked.results[: len(initial)])
         none.yield_(*initial)
-    rest(march, copy, full, high, chosen.results, b)
+    return full, high, chosen.results
 
 
 def whole_steps(loop: For, steps: int, copy: InstructionCopy, b: Builder) -> tuple[Value, Value, Value, Value, Value]:

@@ -14,7 +14,7 @@ from compiler.machines.access import WORD
 from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.library.sorting import taken
-from compiler.schedule.gpu.marching import March, one_step, rest, whole_steps
+from compiler.schedule.gpu.marching import March, one_step, rest, several_at_once
 from compiler.schedule.gpu.nest_units import BESIDE, divisor, with_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
@@ -87,22 +87,10 @@ class MarchBeside:
             copy.all(before, b)
             self.lines.append({value: copy.values[value] for value in (*(one.variable for one in nest.loops), *_results(before))})
             initial += [copy.value(value) for value in loop.carried]
-        low, high, each, whole, full = whole_steps(loop, march.steps, copy, b)
-        last = b.sub(full, each)
-        with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
-            ahead = self.read(low, some)
-            with some.loop(loop.variable.name, low.name, full.name, march.steps, [*initial, *ahead]) as (inner, walked):
-                following = self.read(inner.op("min", inner.add(walked.variable, each), last), inner)
-                carried, read = walked.carried[: len(initial)], walked.carried[len(initial) :]
-                for step in range(march.steps):
-                    at = inner.index(Affine.of(walked.variable.name) + step)
-                    carried = self.step(at, carried, read[step * len(march.loads) :][: len(march.loads)], inner)
-                inner.yield_(*carried, *following)
-            some.yield_(*walked.results[: len(initial)])
-            none.yield_(*initial)
+        full, high, carried = several_at_once(march, copy, initial, self.read, self.step, b)
         for lane, line in enumerate(self.lines):
             copy.values.update(line)
-            rest(march, copy, full, high, self.of_line(chosen.results, lane), b)
+            rest(march, copy, full, high, self.of_line(carried, lane), b)
             copy.all(behind, b)
 
     def of_line(self, carried: Sequence[Value], lane: int) -> Sequence[Value]:
