@@ -1,7 +1,7 @@
 """Sums that data scatter: loops whose iterations meet only in elements that indices from data name, `out[k[i]] += v[i]`. What a loop does
 is recognised here; `scattered_launches.py` has the launches."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from compiler.analysis.accesses import depends, update_path, updates
 from compiler.analysis.dependence import LoopKind, NestFacts
@@ -19,8 +19,6 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import InstructionCopy
 from runtime.records import frozen
-
-IsOld = Callable[[Value], bool]
 
 
 @frozen(eq=False)
@@ -48,8 +46,6 @@ class ScatteredSums:
     bounded: bool
     """Whether an iteration makes each update once at most."""
     checks: int | None
-    early: tuple[Load, ...]
-    """Loads that every iteration makes, of what is only read, at places that follow from the loops' variables."""
 
     @property
     def memories(self) -> dict[Value, str]:
@@ -92,14 +88,7 @@ def scattered_sums(op: For, facts: NestFacts) -> ScatteredSums | None:
     memories = tuple(sorted((mem for mem in private if not isinstance(mem.type, Slot)), key=lambda mem: mem.name))
     straight = [inner for inner in (*between, *loops[-1].body.body) if isinstance(inner, Check)]
     checks = len(straight) if len(straight) == sum(isinstance(inner, Check) for inner in op.walk()) else None
-    variables = {loop.variable.name for loop in loops} | {parameter.name for parameter in facts.nest.function.parameters}
-    early = [
-        inner
-        for inner in (*between, *loops[-1].body.body)
-        if isinstance(inner, Load) and inner.where is None and mem_of(inner.mem).readonly and inner.mem in facts.nest.function.parameters
-        if variables.issuperset(name for form in inner.index for name in form.names)
-    ]
-    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), changed, tuple(others), bounded, checks, tuple(early))
+    return ScatteredSums(Spread(tuple(loops), tuple(between), (), memories), changed, tuple(others), bounded, checks)
 
 
 def is_relaxed(nest: HirFunction) -> bool:
@@ -191,8 +180,8 @@ class ScatteredChange:
     where: Value | None
 
 
-Put = Callable[[Builder, Sequence[ScatteredChange]], None]
-"""Makes changes that come one after the other."""
+Put = Callable[[Builder, ScatteredChange], None]
+"""Makes a change."""
 
 
 class ScatterCopy(InstructionCopy):
@@ -203,9 +192,6 @@ class ScatterCopy(InstructionCopy):
         self.sums, self.put = sums, put
         self.skipped = frozenset(op for update in sums.updates.values() for op in update.skipped)
         self.there: dict[Instruction, Value] = {}
-        self.waiting: list[ScatteredChange] = []
-        self.together: Builder | None = None
-        """Where changes wait until `make` is called, so that what else iterations do comes before all of them."""
         self.guarding = False
         """Whether checks have been made before: then nothing is read or changed where one fails."""
         self.guard: Value | None = None
@@ -214,11 +200,6 @@ class ScatterCopy(InstructionCopy):
         """All that the innermost loop does once; the variables' values are known."""
         self.guard = None
         self.all([*self.sums.nest.between, *self.sums.nest.inner.body.body], b)
-
-    def make(self) -> None:
-        if self.together is not None:
-            self.put(self.together, self.waiting)
-        self.together, self.waiting = None, []
 
     def one(self, op: Instruction, b: Builder) -> None:
         if op in self.skipped:
@@ -245,11 +226,7 @@ class ScatterCopy(InstructionCopy):
                 where = b.both(where, held if holds else b.op("xor", held, b.const(True, "i1")))
             if self.guard is not None:
                 where = b.both(where, self.guard)
-            change = ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where)
-            if b is self.together:
-                self.waiting.append(change)
-            else:
-                self.put(b, [change])
+            self.put(b, ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where))
 
     def joined(self, update: ScatteredUpdate, b: Builder) -> Value:
         """The terms of an update as one."""

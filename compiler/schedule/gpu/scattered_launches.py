@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.cooperate import turns_of
@@ -109,15 +109,14 @@ class Scattering:
         terms = self.terms(start)
         methods = {method.mem: method for method in self.methods}
 
-        def put(at: Builder, changes: Sequence[ScatteredChange]) -> None:
-            pairs = [(change, methods[change.update.store.mem]) for change in changes]
-            aheads = [method.ahead(at, launch, change.index, change.where, before) for change, method in pairs]
-            for (change, method), ahead in zip(pairs, aheads, strict=True):
-                with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
-                    if before:
-                        method.put_before(inner, launch, change.index, change.added, ahead)
-                    else:
-                        method.put(inner, launch, change.index, change.added, ahead, terms)
+        def put(at: Builder, change: ScatteredChange) -> None:
+            method = methods[change.update.store.mem]
+            ahead = method.ahead(at, launch, change.index, change.where, before)
+            with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
+                if before:
+                    method.put_before(inner, launch, change.index, change.added, ahead)
+                else:
+                    method.put(inner, launch, change.index, change.added, ahead, terms)
 
         copy = ScatterCopy(start.out, start.values, self.sums, put)
         if before:
@@ -188,33 +187,13 @@ class Scattering:
             copy.iteration(inner)
 
     def share(self, start: Start, copy: ScatterCopy, thread: Value, counts: Sequence[Value], b: Builder) -> None:
-        """A block's share of the iterations, `EACH` of a thread. Where all are there, what they read comes before what they change, so that
-        a thread waits once for all of them."""
-        nest, each = self.sums.nest, start.threads * EACH
-        first, total = Affine.of(start.number.name) * each, b.product(counts)
-        last = b.op("min", b.index(first + each), total)
-
-        def one_by_one(into: Builder) -> None:
-            with into.loop("place", first + Affine.of(thread.name), last.name, start.threads) as (inner, loop):
-                self.variables(start, loop.variable, counts, inner)
-                copy.iteration(inner)
-
-        if sum(1 for _ in nest.outer.walk()) > FEW or not self.sums.early:
-            one_by_one(b)
-            return
-        with b.branch(b.op("le", b.index(first + each), total)) as (whole, part, _):
-            turns: list[tuple[dict[Value, Value], dict[Instruction, Value]]] = []
-            for turn in range(EACH):
-                self.variables(start, whole.index(first + Affine.of(thread.name) + turn * start.threads), counts, whole)
-                variables = {loop.variable: start.values[loop.variable] for loop in nest.loops}
-                turns.append((variables, {op: whole.load(start.values[op.mem], tuple(map(copy.form, op.index))) for op in self.sums.early}))
-            copy.together = whole
-            for variables, copy.there in turns:
-                start.values.update(variables)
-                copy.iteration(whole)
-            copy.make()
-            copy.there = {}
-            one_by_one(part)
+        """A block's share of the iterations, `EACH` of a thread."""
+        each = start.threads * EACH
+        first = Affine.of(start.number.name) * each
+        last = b.op("min", b.index(first + each), b.product(counts))
+        with b.loop("place", first + Affine.of(thread.name), last.name, start.threads) as (inner, loop):
+            self.variables(start, loop.variable, counts, inner)
+            copy.iteration(inner)
 
     def neighbours(
         self, start: Start, copy: ScatterCopy, first: Affine, wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder

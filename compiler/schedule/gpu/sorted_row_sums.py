@@ -223,7 +223,7 @@ class _Team:
         self.keys, self.rows = start.values[plan.nest.keys], start.values[plan.nest.rows]
         self.memory = start.workspaces[plan.around.others[plan.nest.left]]
         self.words = words_of(self.found.target)
-        self.copy = ScatterCopy(start.out, start.values, plan.sums, lambda at, changes: None)
+        self.copy = ScatterCopy(start.out, start.values, plan.sums, lambda at, change: None)
         shares, zero = plan.shares, b.const(0, "index")
         self.extents = [b.count(start.copy.form(iterations(loop))) for loop in self.found.inner]
         self.columns = b.product(self.extents)
