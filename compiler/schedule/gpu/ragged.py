@@ -308,8 +308,8 @@ class LaneCooperation(RowWork):
         """Of all rows of a warp."""
         return over_lanes(b, "max", [count], self.lanes)[0]
 
-    def before_own(self, fold: JoinedCells, values: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
-        return before_lane(fold, values, self.lane, self.shape.lanes, b)
+    def before_own(self, fold: JoinedCells, value: Value, b: Builder) -> tuple[Value, Value]:
+        return before_lane(fold, value, self.lane, self.shape.lanes, b)
 
     def late_one(self, op: Instruction, where: Value | None, b: Builder) -> None:
         """Rows behind the last one store nothing."""

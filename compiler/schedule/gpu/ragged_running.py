@@ -7,13 +7,14 @@ from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
-from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads
+from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Check, Store
 from compiler.hir.types import Mem, Space
 from compiler.schedule.gpu.at_once import PASSED, AtOnce, Piece, is_running, overlaps
 from compiler.schedule.gpu.cooperate import Cooperation
-from compiler.schedule.gpu.reduction import combined, identities
+from compiler.schedule.gpu.library.block_scan import Joining
+from compiler.schedule.gpu.reduction import combined, flags_of, identities
 from compiler.schedule.gpu.spread import JoinedCells, Spread, carried_folds
 
 
@@ -42,9 +43,9 @@ class RowWork(AtOnce):
         """The largest of what threads have that go through a loop together."""
         return count
 
-    def before_own(self, fold: JoinedCells, values: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
+    def before_own(self, fold: JoinedCells, value: Value, b: Builder) -> tuple[Value, Value]:
         """What the values of the row's threads before this one come to, and those of all."""
-        return before_thread(fold, values, self, b)
+        return before_thread(fold, value, self, b)
 
 
 def run_along(work: RowWork, spread: Spread, number: Value, stride: int, b: Builder) -> None:
@@ -94,10 +95,9 @@ def _turns(
             work.values.update(values)
             work.values.update({**sofar, cell: nothing[0]})
             work.copy.all([op for op in work.late(loop) if not isinstance(op, Store)], b)
-            term = [b.select(holds, work.values[_update(loop, cell)], nothing[0])]
-            before, total = work.before_own(fold, term, b)
-            values = {**values, cell: combined(b, fold.monoid, [sofar[cell]], before)[0]}
-            sofar[cell] = combined(b, fold.monoid, [sofar[cell]], total)[0]
+            before, total = work.before_own(fold, b.select(holds, work.values[_update(loop, cell)], nothing[0]), b)
+            values = {**values, cell: combined(b, fold.monoid, [sofar[cell]], [before])[0]}
+            sofar[cell] = combined(b, fold.monoid, [sofar[cell]], [total])[0]
         work.values.update(values)
         for op in work.late(loop):
             work.late_one(op, values.get(PASSED, holds), b)
@@ -111,40 +111,20 @@ def _update(loop: For, cell: Value) -> Value:
     return last.values[loop.body.parameters.index(cell) - 1]
 
 
-def before_lane(fold: JoinedCells, values: Sequence[Value], lane: Value, lanes: int, b: Builder) -> tuple[list[Value], list[Value]]:
+def before_lane(fold: JoinedCells, value: Value, lane: Value, lanes: int, b: Builder) -> tuple[Value, Value]:
     """What the values of the lanes before come to, and those of all lanes."""
-    nothing, number, joined = identities(b, fold.monoid, fold.dtypes), b.cast(lane, "i32"), list(values)
-
-    def shuffled(mode: str, by: int) -> list[Value]:
-        return [b.emit(Shuffle(mode=mode, value=value, lane=b.const(by, "i32"), width=lanes)).result for value in joined]
-
-    distance = 1
-    while distance < lanes:
-        with_them, there = combined(b, fold.monoid, shuffled("up", distance), joined), b.op("le", b.const(distance, "i32"), number)
-        joined = [b.select(there, new, old) for new, old in zip(with_them, joined, strict=True)]
-        distance *= 2
-    first = b.op("eq", number, b.const(0, "i32"))
-    before = [b.select(first, none, value) for none, value in zip(nothing, shuffled("up", 1) if lanes > 1 else nothing, strict=True)]
-    return before, shuffled("idx", lanes - 1) if lanes > 1 else joined
+    (nothing,) = identities(b, fold.monoid, fold.dtypes)
+    return Joining(b, fold.monoid, flags_of(fold.monoid), lanes).over_lanes(value, lane, nothing) if lanes > 1 else (nothing, value)
 
 
-def before_thread(fold: JoinedCells, values: Sequence[Value], work: AtOnce, b: Builder) -> tuple[list[Value], list[Value]]:
-    """What the values of the block's threads before come to, and those of all threads: warp by warp through shared memory."""
-    warps = work.start.threads // work.lanes
+def before_thread(fold: JoinedCells, value: Value, work: AtOnce, b: Builder) -> tuple[Value, Value]:
+    """What the values of the block's threads before come to, and those of all threads."""
+    warps, joined = work.start.threads // work.lanes, Joining(b, fold.monoid, flags_of(fold.monoid))
     lane, warp = (b.op(operator, work.thread, b.const(work.lanes, "index")) for operator in ("rem", "div"))
-    before, own = before_lane(fold, values, lane, work.lanes, b)
+    before, own = before_lane(fold, value, lane, work.lanes, b)
     if warps == 1:
         return before, own
-    shared = [work.start.out.body.emit(SharedAlloc(type=Mem(t, (warps,), space=Space.SHARED)), "warps").result for t in fold.dtypes]
-    b.emit(SyncThreads())
-    with b.when(b.op("eq", lane, b.const(0, "index"))) as one:
-        for memory, value in zip(shared, own, strict=True):
-            one.store(memory, value, [warp.name])
-    b.emit(SyncThreads())
-    total = ahead = identities(b, fold.monoid, fold.dtypes)
-    for number in range(warps):
-        its = [b.load(memory, [number]) for memory in shared]
-        total = combined(b, fold.monoid, total, its)
-        passed = b.op("lt", b.const(number, "index"), warp)
-        ahead = [b.select(passed, new, old) for new, old in zip(combined(b, fold.monoid, ahead, its), ahead, strict=True)]
-    return combined(b, fold.monoid, ahead, before), total
+    (nothing,) = identities(b, fold.monoid, fold.dtypes)
+    shared = work.start.out.body.emit(SharedAlloc(type=Mem(fold.dtypes[0], (warps,), space=Space.SHARED)), "warps").result
+    ahead, total = joined.over_warps(own, warp, nothing, shared, warps, where=b.op("eq", lane, b.const(0, "index")))
+    return joined(ahead, before), total

@@ -17,8 +17,12 @@ def combined(b: Builder, monoid: str, first: Sequence[Value], second: Sequence[V
     """Two elements of a monoid made one; the elements of `argmin` and `argmax` are pairs."""
     if monoid in ("argmin", "argmax"):
         return b.emit(Combine(monoid=monoid, operands_=(*first, *second))).results
-    flags = ("reassoc",) if is_float(dtype_of(first[0])) and monoid in ("add", "mul") else ()
-    return [b.op(monoid, first[0], second[0], flags=flags)]
+    return [b.op(monoid, first[0], second[0], flags=flags_of(monoid) if is_float(dtype_of(first[0])) else ())]
+
+
+def flags_of(monoid: str) -> tuple[str, ...]:
+    """Of operations that join floats."""
+    return ("reassoc",) if monoid in ("add", "mul") else ()
 
 
 def identities(b: Builder, monoid: str, dtypes: Sequence[str]) -> list[Value]:

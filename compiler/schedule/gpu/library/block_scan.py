@@ -20,7 +20,7 @@ class Joining:
     monoid: str
     flags: tuple[str, ...] = ()
     lanes: int = 32
-    """Of a warp."""
+    """Of a warp, or of each group of neighbours in it."""
 
     def __call__(self, left: Value, right: Value) -> Value:
         return self.b.op(self.monoid, left, right, flags=self.flags if is_float(dtype_of(left)) else ())
@@ -55,7 +55,7 @@ class Joining:
         return b.select(first, nothing, self._lane("up", value, 1)), self._lane("idx", value, self.lanes - 1)
 
     def _lane(self, mode: str, value: Value, lane: int) -> Value:
-        return self.b.emit(Shuffle(mode=mode, value=value, lane=self.b.const(lane, "i32"))).result
+        return self.b.emit(Shuffle(mode=mode, value=value, lane=self.b.const(lane, "i32"), width=self.lanes)).result
 
     def over_warps(
         self,
