@@ -248,6 +248,10 @@ class InstructionCopy:
         renamed = {old.name: new.name for old, new in self.values.items() if old.name in mentioned and old.name != new.name}
         return form.substitute({**self.axes, **renamed})
 
+    def variable(self, loop: For, number: Value, b: Builder) -> None:
+        """Makes a loop's variable known, from the number of an iteration."""
+        self.values[loop.variable] = b.index(self.form(loop.low) + Affine.of(number.name) * loop.step, loop.variable.name)
+
     def one(self, op: Instruction, b: Builder) -> None:
         if isinstance(op, Alloc) and any(dim.value is None for dim in op.type.dims):
             raise NotPlaceable("a buffer of a thread whose extent is only known as it runs")

@@ -16,7 +16,6 @@ from compiler.schedule.gpu.cooperate import Cooperation
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.pieces import loads_in_pieces
-from compiler.schedule.gpu.reduction import identities
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
 from runtime.records import frozen
@@ -151,10 +150,7 @@ class AtOnce(Cooperation):
         if not isinstance(stride, int) or not overlaps(spread):
             return super().share(spread, number, stride, b)
         loop, parameters = spread.outer, spread.outer.body.parameters[1:]
-        started: dict[Value, Value] = {}
-        for fold in spread.folds:
-            started.update(zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True))
-        cells = [started.get(cell, self.values[old]) for cell, old in zip(parameters, loop.carried, strict=True)]
+        cells = self.started(spread, b)
         failed = b.slot(b.const(False, "i1")) if any(isinstance(op, Check) for op in loop.body.body) else None
         results = (self.at_once if self.held is None else self.all_held)(loop, number, stride, cells, failed, b)
         if failed is not None:

@@ -366,18 +366,13 @@ class _Scheduling:
         start.take(Group([nest.outer], again=group.again), b)
         work = self.cooperation(start, Region([], [nest.outer]), spreads)
         work.own(self.own(nest), b)
-        parameters = nest.outer.body.parameters[1:]
-        started = {
-            cell: value for fold in nest.folds for cell, value in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)
-        }
-        carried = [started.get(cell, start.values[old]) for cell, old in zip(parameters, nest.outer.carried, strict=True)]
-        with work.walk(nest, start.number, blocks, carried, b) as (inner, outer):
+        with work.walk(nest, start.number, blocks, work.started(nest, b), b) as (inner, outer):
             for loop in nest.loops:
                 start.values.update(zip(loop.body.parameters[1:], outer.carried, strict=True))
             work.all([*nest.between, *nest.inner.body.body], inner)
         with b.when(work.first) as inner:
-            for cell, value in zip(parameters, outer.results, strict=True):
-                if cell in started:
+            for cell, value in zip(nest.outer.body.parameters[1:], outer.results, strict=True):
+                if cell in around.others:
                     inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
         return start.finish((Affine.of(blocks.name),), 1, work.dynamic)
 

@@ -130,16 +130,8 @@ class Cooperation(InstructionCopy):
 
     def share(self, spread: Spread, number: Value, stride: Value | int, b: Builder) -> list[list[Value]]:
         """The iterations of number `number`, `number + stride` and so on, from the identities on; what they make, by fold."""
-        outer = spread.outer
-        parameters = outer.body.parameters[1:]
-        started: dict[Value, Value] = {}
-        for fold in spread.folds:
-            started.update(zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True))
-        for cell, value in started.items():
-            if isinstance(cell.type, Slot):
-                b.set(self.values[cell], value)
-        carried = [started[cell] if cell in started else self.values[old] for cell, old in zip(parameters, outer.carried, strict=True)]
-        with self.walk(spread, number, stride, carried, b) as (inner, walked):
+        outer, parameters = spread.outer, spread.outer.body.parameters[1:]
+        with self.walk(spread, number, stride, self.started(spread, b), b) as (inner, walked):
             for mem in spread.private:
                 self.values[mem] = inner.alloc(mem_of(mem), mem.name)
             for loop in spread.loops:
@@ -149,6 +141,17 @@ class Cooperation(InstructionCopy):
         self.values.update(zip(outer.results, walked.results, strict=True))
         totals = dict(zip(parameters, walked.results, strict=True))
         return [[totals[cell] if cell in totals else b.get(self.values[cell]) for cell in fold.cells] for fold in spread.folds]
+
+    def started(self, spread: Spread, b: Builder) -> list[Value]:
+        """What the loop carries to a thread's first iteration: of what a monoid joins, nothing yet."""
+        nothing: dict[Value, Value] = {}
+        for fold in spread.folds:
+            nothing.update(zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True))
+        for cell, value in nothing.items():
+            if isinstance(cell.type, Slot):
+                b.set(self.values[cell], value)
+        outer = spread.outer
+        return [nothing.get(cell, self.values[old]) for cell, old in zip(outer.body.parameters[1:], outer.carried, strict=True)]
 
     def ends(self, loop: For, b: Builder) -> tuple[Affine, Affine]:
         """Where a loop begins and ends for the threads that share it."""
@@ -189,9 +192,6 @@ class Cooperation(InstructionCopy):
         for loop, digit in zip(spread.loops, digits, strict=True):
             self.variable(loop, digit, b)
         return {loop.variable: self.values[loop.variable] for loop in spread.loops}
-
-    def variable(self, loop: For, number: Value, b: Builder) -> None:
-        self.values[loop.variable] = b.index(self.copy.form(loop.low) + Affine.of(number.name) * loop.step, loop.variable.name)
 
 
 def counts_of(spread: Spread, copy: InstructionCopy, b: Builder) -> list[Value]:

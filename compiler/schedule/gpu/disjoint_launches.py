@@ -50,8 +50,7 @@ class DisjointLaunches:
         with b.when(b.op("lt", place, b.product(sizes))) as inner:
             start.take(self.group, inner)
             for loop, digit in zip(rows.loops, inner.digits(place, sizes[1:]), strict=True):
-                first = Affine.of(inner.index(start.copy.form(loop.low)).name)
-                start.values[loop.variable] = inner.index(first + Affine.of(digit.name) * loop.step, loop.variable.name)
+                start.copy.variable(loop, digit, inner)
             variables = {loop.variable: start.values[loop.variable] for loop in rows.loops}
             late = inner.op("lt", inner.const(0, "index"), lateness(rows, variables, start.values, inner))
             inner.store(self.memory(start), inner.const(1, "u32"), [0], late)

@@ -211,7 +211,7 @@ class Scattering:
         few = most_elements([iterations(loop) for loop in loops], self.facts)
         split = small_digits if few is not None and few < 1 << 32 else Builder.digits
         for loop, digit in zip(loops, split(b, flat, counts[1:]), strict=True):
-            start.values[loop.variable] = b.index(start.copy.form(loop.low) + Affine.of(digit.name) * loop.step, loop.variable.name)
+            start.copy.variable(loop, digit, b)
 
     # ---- memories apart ----
 

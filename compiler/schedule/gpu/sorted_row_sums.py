@@ -313,7 +313,7 @@ class _Team:
 
     def enter(self, b: Builder, digits: Sequence[Value]) -> None:
         for loop, digit in zip(self.found.inner, digits, strict=True):
-            self.start.values[loop.variable] = b.index(self.copy.form(loop.low) + Affine.of(digit.name) * loop.step)
+            self.copy.variable(loop, digit, b)
 
     def put(self, b: Builder, key: Value, totals: Sequence[Words]) -> None:
         """Adds sums to the key's row, unless a check has failed for it."""

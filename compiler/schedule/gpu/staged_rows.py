@@ -20,7 +20,6 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.ragged import LONG, LaneCooperation, RowShape, looked_up
-from compiler.schedule.gpu.reduction import identities
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import Start
 from runtime.records import evolve, frozen
@@ -131,10 +130,7 @@ class StagedCooperation(LaneCooperation):
 
     def share(self, spread: Spread, number: Value, stride: Value | int, b: Builder) -> list[list[Value]]:
         loop, parameters = spread.outer, spread.outer.body.parameters[1:]
-        started: dict[Value, Value] = {}
-        for fold in spread.folds:
-            started.update(zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True))
-        cells = [started.get(cell, self.values[old]) for cell, old in zip(parameters, loop.carried, strict=True)]
+        cells = self.started(spread, b)
         begin, end = self.range_of_block(loop, b)
         low, high, whole = (b.cast(b.sub(b.index(place), begin), "u64") for place in (*self.ends(loop, b), Affine.of(end.name)))
         inside = b.both(b.op("le", low, high), b.op("le", high, whole))
