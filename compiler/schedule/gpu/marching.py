@@ -57,7 +57,7 @@ def stepping_loads(op: For) -> list[Load]:
         return []
     changing = {value.name for value in op.body.parameters[1:]}
     for inside in body:
-        if read_names(inside) & changing or (isinstance(inside, Load) and not _is_only_read(inside)):
+        if read_names(inside) & changing or (isinstance(inside, Load) and not is_only_read(inside)):
             changing |= {result.name for result in inside.results}
     stepping = depending([op.variable], body) - changing
     return [inside for inside in body if isinstance(inside, Load) and inside.result.name in stepping]
@@ -85,7 +85,8 @@ def _is_straight(op: Instruction) -> bool:
     return isinstance(op, Load | Store) or (op.effects is Effect.PURE and not op.regions)
 
 
-def _is_only_read(load: Load) -> bool:
+def is_only_read(load: Load) -> bool:
+    """Whether nothing writes what it reads."""
     mem = mem_of(load.mem)
     return mem.readonly and mem.space is Space.GLOBAL
 

@@ -19,9 +19,19 @@ from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.maps import PLAIN
-from compiler.schedule.gpu.marching import March, march_of_loads, one_step, read_ahead, rest, stepping_loads, whole_steps, words_of
+from compiler.schedule.gpu.marching import (
+    March,
+    is_only_read,
+    march_of_loads,
+    one_step,
+    read_ahead,
+    rest,
+    stepping_loads,
+    whole_steps,
+    words_of,
+)
 from compiler.schedule.gpu.marching_ahead import only_reads
-from compiler.schedule.gpu.nest_units import BESIDE, with_units
+from compiler.schedule.gpu.nest_units import BESIDE, divisor, with_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.launches import Launch
@@ -56,12 +66,13 @@ class SharedRow:
 
 @frozen(eq=False)
 class MarchRows:
-    """A march of `own` loads, and loads of rows: which row each reads, and at which place."""
+    """A march of `own` loads, of loads of rows (which row each reads, and at which place), and of what is the `same` in all steps."""
 
     march: March
     own: March
     rows: tuple[SharedRow, ...]
     places: Mapping[Load, tuple[int, int]]
+    same: tuple[Load, ...]
 
 
 def march_rows(nest: Spread, known: Facts) -> MarchRows | None:
@@ -87,7 +98,10 @@ def march_rows(nest: Spread, known: Facts) -> MarchRows | None:
         return None
     rows, places = found
     alone = march_of_loads(op, own, steps)
-    return MarchRows(March(op, alone.early, (*alone.loads, *places), steps), alone, rows, places)
+    made = {value.name for value in op.body.parameters} | {result.name for inside in op.body.body for result in inside.results}
+    same = [inside for inside in op.body.body if isinstance(inside, Load) and is_only_read(inside) and inside.where is None]
+    same = [load for load in same if not made.intersection(load.symbols)]
+    return MarchRows(March(op, alone.early, (*alone.loads, *places, *same), steps), alone, rows, places, tuple(same))
 
 
 def _slots(op: Instruction) -> int:
@@ -125,15 +139,17 @@ def _rows(shared: Sequence[Load], known: Facts) -> tuple[tuple[SharedRow, ...], 
 def launch_rows(plan: MarchRows, nest: Spread, work: Cooperation, start: Start, group: Group, known: Facts) -> Launch:
     align(start, known)
     start.take(group, start.out.body)
-    return RowsLaunch(plan, nest, work, start).write()
+    return RowsLaunch(plan, nest, work, start, known).write()
 
 
 class RowsLaunch:
     """The launch of such a march: blocks lie along the last of the leading loops, so that their lines share the others' iterations."""
 
-    def __init__(self, plan: MarchRows, nest: Spread, work: Cooperation, start: Start) -> None:
+    def __init__(self, plan: MarchRows, nest: Spread, work: Cooperation, start: Start, known: Facts) -> None:
         self.plan, self.nest, self.work, self.start, self.copy = plan, nest, work, start, start.copy
         self.steps, self.threads = plan.march.steps, start.threads
+        self.is_full = divisor(iterations(nest.loops[-1]), known) % start.threads == 0
+        """Whether every thread has a line."""
         self.axes: dict[int, str] = {}
         self.rings = [self.ring(row) for row in plan.rows]
 
@@ -177,6 +193,8 @@ class RowsLaunch:
         plan, loop, steps = self.plan, self.plan.march.loop, self.steps
         for part in range(PARTS - 1):
             self.begin(Affine.of(low.name) + part * steps, Affine((), part), high, b)
+        self.copy.all(plan.same, b)
+        same = [self.copy.values[load.result] for load in plan.same]
         ahead = read_ahead(plan.own, self.copy, low, b)
         zero, one, last = b.const(0, "index"), b.const(1, "index"), b.sub(full, each)
         state = [*initial, *ahead, zero, b.const(PARTS - 1, "index")]
@@ -189,7 +207,7 @@ class RowsLaunch:
             carried, own = values[: len(initial)], values[len(initial) :]
             for step in range(steps):
                 shared = self.rows_of(Affine.of(at.name) * steps + step, inner)
-                read = [*own[step * len(plan.own.loads) :][: len(plan.own.loads)], *shared]
+                read = [*own[step * len(plan.own.loads) :][: len(plan.own.loads)], *shared, *same]
                 position = inner.index(Affine.of(walked.variable.name) + step)
 
                 def put(op: Store, value: Value) -> None:
@@ -203,7 +221,8 @@ class RowsLaunch:
         return walked.results[: len(initial)]
 
     def put(self, op: Store, value: Value, there: Value, b: Builder) -> None:
-        where = there if op.where is None else b.both(there, self.copy.value(op.where))
+        where = None if op.where is None else self.copy.value(op.where)
+        where = where if self.is_full else b.both(where, there)
         b.store(self.copy.value(op.mem), value, tuple(map(self.copy.form, op.index)), where)
 
     def begin(self, first: Affine, part: Affine, high: Value, b: Builder) -> None:
