@@ -355,21 +355,6 @@ def test_threads_at_edges_have_stores_of_their_own() -> None:
     assert str(session.emit("ptx", "sm_90a", ["x=6016x22912"])).count("st.global") == 2 * int(rows)
 
 
-@pytest.mark.parametrize(("taps", "each"), [(31, 8), (3, 2)])
-def test_long_windows_of_wide_types_have_more_elements_of_a_thread(taps: int, each: int) -> None:
-    """Vectors of two f64: of 31 terms loads that neighbours share are worth more than those of a warp that lie next to each other."""
-    f = FunctionBuilder("filtered", Form.FIELD, {"i": 512, "j": 9186, "r": taps})
-    x = f.parameter("x", Mem("f64", (512, 9216), readonly=True, align=16))
-    w = f.parameter("w", Mem("f64", (taps,), readonly=True, align=16))
-    out = f.parameter("out", Mem("f64", (512, 9186), align=16))
-    e = f.body
-    (total,) = e.reduce("add", e.mul(e.load(w, ["r"]), e.load(x, ["i", Affine.of("j") + "r"])), over=["r"], flags=("reassoc",))
-    e.store(out, total, ["i", "j"])
-    nest = thread_nest(f.finish())
-    assert nest is not None
-    assert candidates(nest, Facts(aligned=frozenset(("x", "w", "out")), machine=MACHINES["sm_90a"]))[0].table.registers[1] == each
-
-
 def test_filters_of_f64_over_rows_of_even_length() -> None:
     text = """def f(x: tensor[M, N, f64], w: tensor[R, f64]) {
         compute(x, w) { for i in 0..M, j in 0..N - R + 1 {

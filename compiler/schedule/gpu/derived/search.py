@@ -3,7 +3,7 @@ threads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from math import gcd, prod
+from math import prod
 
 from compiler.hir.core import Compare, Const, Contract, InBounds, Index, Reduce
 from compiler.hir.memory import Load, Store, mem_of
@@ -32,8 +32,6 @@ READ = 4
 """Bytes that are read for each that is written, from which on lanes lie along what is read."""
 LEAST_LANES = 16
 """Of an axis that lanes lie along for what they read."""
-LONG_WINDOW = 8
-"""Terms along the lanes with more of which loads that neighbours share are worth more than those that lie next to each other."""
 VALUES = 14000
 """Numbered values of all ways together, about."""
 
@@ -148,17 +146,10 @@ def _widest(nest: ThreadNest) -> int:
     return ALIGNMENT // min(bytes_of(mem_of(op.mem).dtype) for op in nest.ops if isinstance(op, Load | Store))
 
 
-def _most_along(nest: ThreadNest, lane: int) -> int:
-    """Elements of a thread along the lanes, where vectors have fewer: twice as many of a long window, whose elements neighbours share."""
-    reduced = {axis for axis in range(nest.outputs, len(nest.axes)) if nest.extents[axis] > LONG_WINDOW}
-    axes = [{axis for axis, _ in terms} for number, op in enumerate(nest.ops) if isinstance(op, Load) for terms, _ in nest.forms[number]]
-    return 8 if any(lane in moved and not reduced.isdisjoint(moved) for moved in axes) else 4
-
-
 def _promising(nest: ThreadNest, lane: int) -> list[tuple[int, ...]]:
     """Registers of the axes to begin with: for some widths along the lanes those that a rough count of instructions goes down to."""
-    extent, vector, most = nest.extents[lane], _widest(nest), _most_along(nest, lane)
-    fitting = [each for each in (16, 8, 4, 2) if each <= max(most, vector) and _fits(extent, each, vector)] or [min(4, extent), 1]
+    extent, wide = nest.extents[lane], max(4, _widest(nest))
+    fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent), 1]
     steps, starts = _stored_steps(nest), []
     between = [axis for axis, step in steps.items() if axis != lane and step * nest.extents[axis] <= steps.get(lane, 0)]
     for each in fitting[:3]:
@@ -209,13 +200,7 @@ def _distinct(terms: Sequence[tuple[int, int]], sizes: Sequence[int]) -> int:
     return len(places)
 
 
-def _fits(extent: int, each: int, vector: int) -> bool:
-    """Whether threads with so many elements begin where vectors do."""
-    return gcd(extent, each) % min(each, vector) == 0
-
-
 def _neighbours(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator[tuple[int, ...]]:
-    vector = _widest(nest)
     for axis in range(nest.outputs):
         choices = {registers[axis] * 2, registers[axis] // 2}
         if axis != lane:
@@ -225,7 +210,7 @@ def _neighbours(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iter
             extent = nest.extents[axis]
             if each < 1 or each > extent or prod(near) > MOST_REGISTERS:
                 continue
-            if axis == lane and (each > max(_most_along(nest, lane), vector) or (each > 4 and not _fits(extent, each, vector))):
+            if axis == lane and (each > max(4, _widest(nest)) or (extent % each and each > 4)):
                 continue
             if axis != lane and -(-extent // each) * each > 1.25 * extent:
                 continue
