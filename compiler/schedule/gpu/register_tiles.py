@@ -359,15 +359,11 @@ def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: in
     return min(lengths, key=lambda along: (ceil(depth / along) * (along + TURN), -along))
 
 
-def is_shared(terms: ReusedTerms, facts: Facts) -> bool:
-    """Whether blocks may share a sum."""
-    return not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
-
-
 def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: RegisterTile, depth: int) -> int:
     """Blocks that share each of so many tiles of results, where these are too few for a device."""
     results, slots = prod(plan.run for plan in (tile.rows, *tile.columns)), tile.resident * facts.processors
-    if not is_shared(terms, facts) or (terms.unevenness == 1 and tiles >= slots // 2):
+    shared = not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
+    if not shared or (terms.unevenness == 1 and tiles >= slots // 2):
         return 1
     size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
     alone = depth * results * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)

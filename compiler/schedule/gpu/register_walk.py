@@ -31,8 +31,8 @@ from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion,
 from compiler.schedule.table import SIMD, AxisPlan, Table
 from runtime.records import evolve
 
-DEPTH_THREADS = (32, 16, 8, 4)
-"""Threads along the sum that load what is contiguous along it."""
+LINE_THREADS = 32
+"""Threads that load what is contiguous, at most, where there is more than one line."""
 MOST_AHEAD = 20
 """32-bit registers of a thread for elements of the next slice."""
 STAGES, STAGE_BYTES = 2, 40 << 10
@@ -359,18 +359,16 @@ class Slice:
         depth, terms = placing.terms.depth, placing.terms
         self.placing, self.number, self.value, self.depth = placing, number, value, depth
         self.own = next((axis for axis in (terms.rows, terms.columns) if axis in axes_of(value)), None)
-        self.tile = placing.table[self.own].tile if self.own is not None else 1
-        self.deep = placing.table[depth].tile
+        self.extents = {axis: placing.table[axis].tile for axis in (depth, self.own) if axis is not None}
         self.stage = [] if stage is None else [stage]
         self.registers: dict[str, int] = {}
         self.bounds: list[tuple[Affine, int]] = []
         self.spread, self.lanes = self._spread(region)
 
     def memory(self) -> Value:
-        padding = max(1, ALIGNMENT // bytes_of(dtype_of(self.value)))
-        extents = [self.deep, self.tile + padding] if self.own is not None else [self.deep]
-        stages = [self.placing.stages() for _ in self.stage]
-        return self.placing.shared_memory(("slice", self.number), dtype_of(self.value), [*stages, *extents])
+        extents = [*(self.placing.stages() for _ in self.stage), *self.extents.values()]
+        extents[-1] += 0 if self.own is None else max(1, ALIGNMENT // bytes_of(dtype_of(self.value)))
+        return self.placing.shared_memory(("slice", self.number), dtype_of(self.value), extents)
 
     def _digit(self, axis: str, registers: int) -> str:
         known = self.placing.slice_digits
@@ -386,14 +384,14 @@ class Slice:
     def _spread(self, region: TileRegion) -> tuple[TileRegion, int]:
         """The body as a thread sees it that has a part of the slice: neighbours along what is contiguous in memory."""
         placing, b = self.placing, region.builder
-        axes = [(self.depth, self.deep)] + ([(self.own, self.tile)] if self.own is not None else [])
+        axes = [*self.extents.items()]
         along_depth = self.own is None or _contiguous(self.value, self.depth) > _contiguous(self.value, self.own)
         first, *rest = axes if along_depth else axes[::-1]
         single = self.stage and ((along_depth and rest) or not isinstance(self.value.source, Load))
         lanes = 1 if single else self._lanes(*first)  # copies turn nothing, and are zeros as a whole
-        most = placing.table.threads if not rest else max(DEPTH_THREADS)
-        wide = _divisor(first[1] // lanes, min(most, placing.table.threads))
-        spread = region.inside(b, [axis for axis, _ in axes])
+        most = placing.table.threads if not rest else LINE_THREADS
+        wide = _divisor(first[1] // lanes, most)
+        spread = region.inside(b, self.extents)
         thread = Affine.of(thread_index(b).name)
         for (axis, extent), position, threads, each in (
             (first, thread % wide if rest else thread, wide if rest else placing.table.threads, lanes),
@@ -439,7 +437,7 @@ class Slice:
             places = {SIMD: Affine()} | {name: Affine((), digit) for name, digit in zip(self.registers, digits, strict=True)}
             within = self._within(places, b)
             with b.at(load.span), nullcontext(b) if within is None else b.when(within) as into:
-                one = self.spread.inside(into, [axis for axis in (self.depth, self.own) if axis is not None])
+                one = self.spread.inside(into, self.extents)
                 one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
                 where = placing.read_where(load, one, self.lanes)
                 begun = AsyncCopy(
@@ -454,8 +452,7 @@ class Slice:
 
     def _index(self, places: Mapping[str, Affine]) -> list[Affine]:
         """Where this thread's part lies in a slice, at these places of its digits."""
-        own = [axis for axis in (self.depth, self.own) if axis is not None]
-        return [(self.spread.forms[axis] - self.spread.starts[axis]).substitute(dict(places)) for axis in own]
+        return [(self.spread.forms[axis] - self.spread.starts[axis]).substitute(dict(places)) for axis in self.extents]
 
     def _within(self, places: Mapping[str, Affine], b: Builder) -> Value | None:
         """Whether the slice has these elements; None where it has all that threads stand for."""
