@@ -178,11 +178,8 @@ class RegisterDistributing(Distributing):
             self.copies_of(plan, low + turn * step, Affine((), turn), high, ragged, region)
         ahead = self.fetched(plan, low, high, ragged, region) if not stages and self.fetches_ahead() else []
         with region.builder.loop(f"{plan.axis}0", low, high, step, carried=[*ahead, *sums]) as (body, op):
-            inner = region.inside(body, (plan.axis,))
             place = Affine.of(op.variable.name)
-            self.enter(plan, place, inner)
-            if ragged:
-                inner.masks[plan.axis] = self.field.axes[plan.axis]
+            inner = self.slice_at(plan, place, ragged, region, body)
             stage = (place - low).floordiv(step) % stages if stages else None
             slices = [Slice(self, number, value, inner, stage) for number, value in enumerate(self.terms.shared)]
             if stages:
@@ -221,6 +218,14 @@ class RegisterDistributing(Distributing):
         result.update(own_results)
         return running_values
 
+    def slice_at(self, plan: AxisPlan, place: Affine, ragged: bool, region: TileRegion, b: Builder) -> TileRegion:
+        """The body at a place along the sum."""
+        inner = region.inside(b, (plan.axis,))
+        self.enter(plan, place, inner)
+        if ragged:
+            inner.masks[plan.axis] = self.field.axes[plan.axis]
+        return inner
+
     def stages(self) -> int:
         """Slices in shared memory where copies bring them, if there is room for them; 0 where threads put them there."""
         copies = [copied(value) for value in self.terms.shared]
@@ -233,10 +238,7 @@ class RegisterDistributing(Distributing):
         """Copies of the slice at a place along the sum begin, if there is one."""
         b = region.builder
         with b.when(b.op("lt", b.index(at), b.index(high))) as into:
-            there = region.inside(into, (plan.axis,))
-            self.enter(plan, at, there)
-            if ragged:
-                there.masks[plan.axis] = self.field.axes[plan.axis]
+            there = self.slice_at(plan, at, ragged, region, into)
             for number, value in enumerate(self.terms.shared):
                 Slice(self, number, value, there, stage).copy(into)
         b.emit(AsyncCommit())
@@ -254,10 +256,7 @@ class RegisterDistributing(Distributing):
         """A thread's elements of the slice at a place along the sum; zeros behind the last one."""
         b = region.builder
         with b.branch(b.op("lt", b.index(at), b.index(high))) as (yes, no, both):
-            there = region.inside(yes, (plan.axis,))
-            self.enter(plan, at, there)
-            if ragged:
-                there.masks[plan.axis] = self.field.axes[plan.axis]
+            there = self.slice_at(plan, at, ragged, region, yes)
             elements = [Slice(self, number, value, there, None).elements() for number, value in enumerate(self.terms.shared)]
             both.types = tuple(value.type for value in elements)
             yes.yield_(*elements)
