@@ -5,15 +5,13 @@ from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import Shuffle, SyncThreads
+from compiler.hir.core import Contract, Reduce
+from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import thread_index
-
-_CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
-"""What narrow ints travel as from lane to lane."""
+from compiler.schedule.gpu.reduction import exchanged
 
 
 def combine_over_threads(
@@ -40,15 +38,6 @@ def _stride(block: Sequence[int], dim: int) -> int:
     for extent in block[:dim]:
         stride *= extent
     return stride
-
-
-def exchanged(b: Builder, value: Value, distance: int) -> Value:
-    """The value of the lane whose number differs in the bit `distance`."""
-    dtype = dtype_of(value)
-    carrier = _CARRIERS.get(dtype, dtype)
-    lane = b.const(distance, "i32")
-    other = b.emit(Shuffle(mode="xor", value=b.cast(value, carrier), lane=lane)).result
-    return b.cast(other, dtype)
 
 
 def _through_memory(

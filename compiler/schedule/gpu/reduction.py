@@ -78,7 +78,7 @@ def over_lanes(b: Builder, monoid: str, values: Sequence[Value], lanes: int, par
     partner of each step is the first lane of the other half. `partial`: where the last warp lacks lanes, which count for nothing."""
     distance = 1
     while distance < lanes:
-        others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, partial)
+        others = [exchanged(b, value, distance) for value in values] if partial is None else _there(b, monoid, values, distance, partial)
         values = combined(b, monoid, values, others)
         distance *= 2
     return list(values)
@@ -89,14 +89,13 @@ def _of_first_lane(b: Builder, values: Sequence[Value]) -> list[Value]:
     return [b.emit(Shuffle(mode="idx", value=value, lane=first)).result for value in values]
 
 
-def _partners(b: Builder, values: Sequence[Value], distance: int) -> list[Value]:
-    """The values of the lane whose number differs in this bit."""
-    step = b.const(distance, "i32")
-    return [b.emit(Shuffle(mode="xor", value=value, lane=step)).result for value in values]
+def exchanged(b: Builder, value: Value, distance: int) -> Value:
+    """The value of the lane whose number differs in the bit `distance`."""
+    return b.emit(Shuffle(mode="xor", value=value, lane=b.const(distance, "i32"))).result
 
 
-def _partners_there(b: Builder, monoid: str, values: Sequence[Value], distance: int, partial: "_Partial") -> list[Value]:
-    """The same, and the identity where there is no such lane."""
+def _there(b: Builder, monoid: str, values: Sequence[Value], distance: int, partial: "_Partial") -> list[Value]:
+    """The values of that lane, and the identity where there is no such lane."""
     partner = b.op("xor", partial.thread, b.const(distance, "index"))
     there = b.op("lt", partner, b.const(partial.threads, "index"))
     lane = b.cast(b.op("rem", b.select(there, partner, partial.thread), b.const(partial.lanes, "index")), "i32")
