@@ -3,7 +3,8 @@ as often. Its operand is copied once instead, with zeros where the program's con
 the place of its window and an offset that all windows have in common. Where vectors lie across windows that are several elements apart,
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from math import gcd
 
 from compiler.hir.affine import Affine
@@ -141,7 +142,8 @@ def _dims(load: Load, axis: str) -> list[int]:
 
 
 class PaddedCopy:
-    """The copy of one such operand in a function: its extents and strides, made before the loops over batches."""
+    """The copy of one such operand in a function: its extents and strides, made before the loops over batches. `by_picture`: threads share
+    pictures, each of which is copied by one of them."""
 
     def __init__(
         self,
@@ -152,7 +154,9 @@ class PaddedCopy:
         lanes: int,
         b: Builder,
         pictures: Value | None = None,
+        by_picture: bool = False,
     ) -> None:
+        self.by_picture = by_picture
         self.source, self.placing, self.over, self.axes, self.lanes = source, placing, over, axes, lanes
         self.extents = {axis: placing.field.axes[axis] for axis in (*over, *axes)}
         if pictures is not None and source.picture is not None:
@@ -225,6 +229,20 @@ class PaddedCopy:
                 self.fill_lines(work, region.inside(then, ()), at, first, self.source.channel)
                 self.fill_lines(work, region.inside(otherwise, ()), at, first, None)
 
+    @contextmanager
+    def lines(self, counts: Sequence[Value], b: Builder) -> Iterator[tuple[Builder, list[Value]]]:
+        """The body of loops over all lines, and their numbers along the dimensions: threads share them, or one thread has them all."""
+        with ExitStack() as loops:
+            if self.by_picture:
+                numbers = list[Value]()
+                for count in counts:
+                    b, loop = loops.enter_context(b.loop("line", 0, count.name))
+                    numbers.append(loop.variable)
+            else:
+                b, loop = loops.enter_context(b.loop("line", 0, Affine.of(b.product(counts).name), place="thread"))
+                numbers = b.digits(loop.variable, counts[1:])
+            yield b, numbers
+
     def fill_lines(self, work: Value, region: TileRegion, at: LinePlace, first: Value | None, channel: tuple[str, int] | None) -> None:
         """`channel`: what lies along the lines of the copy instead, so many together, and is turned on the way."""
         source, b, dtype, lanes = self.source, region.builder, mem_of(work).dtype, self.lanes
@@ -240,8 +258,7 @@ class PaddedCopy:
         self.placing.declare(plan)
         steps = {dim: lanes if channel is not None and dim == channel[1] else 1 for dim in self.others}
         counts = [*(b.index(Affine.of(self.spans[dim].name).ceildiv(step)) for dim, step in steps.items()), self.counts[-1]]
-        with b.loop("line", 0, Affine.of(b.product(counts).name), place="thread") as (body, line):
-            *numbers, phase = body.digits(line.variable, counts[1:])
+        with self.lines(counts, b) as (body, (*numbers, phase)):
             places = {dim: Affine.of(number.name) * steps[dim] for dim, number in zip(self.others, numbers, strict=True)}
             index = {dim: place * self.steps[dim] + lows[dim] for dim, place in places.items()}
 
@@ -261,11 +278,13 @@ class PaddedCopy:
             low, high = bounds.elements(length)
             some, none = all_hold([form for dim in self.others for form in inside(dim)], body), body.const(0, "index")
             head, tail = (Affine.of(body.select(some, each, none).name) for each in (low, high))
-            for begin, end in (Affine(), head.ceildiv(together)), (tail.floordiv(together), Affine.of(length.name).ceildiv(together)):
-                with body.loop("at", begin, end) as (zeros, number):
-                    along = Affine.of(number.variable.name)
-                    place = at_pixel(line_of.form(along), Affine()) if channel is None else at_pixel(along, line_of.within())
-                    zeros.store(work, zeros.const(0, dtype), place)
+            # one loop for both ends, few turns that nobody takes for a long fill
+            before, after = body.index(head.ceildiv(together)), tail.floordiv(together)
+            with body.loop("at", 0, Affine.of(before.name) + Affine.of(length.name).ceildiv(together) - after) as (zeros, number):
+                second = zeros.index(Affine.of(number.variable.name) + after - before.name)
+                along = Affine.of(zeros.select(zeros.op("lt", number.variable, before), number.variable, second).name)
+                place = at_pixel(line_of.form(along), Affine()) if channel is None else at_pixel(along, line_of.within())
+                zeros.store(work, zeros.const(0, dtype), place)
             with body.when(some) as then:
                 vectors = then.index((Affine.of(high.name) - low.name).floordiv(width))
                 behind = then.add(low, then.mul(vectors, then.const(width, "index")))

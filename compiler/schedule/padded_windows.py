@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Const, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store
@@ -97,11 +98,9 @@ class PlacingWindows(Placing):
             super().begin(stores, root)
             return
         b, product = root.builder, windows.product
-        copy = PaddedCopy(windows.source, self, product.k, windows.axes, self.table[windows.source.axis].lanes, b)
         counts = [b.count(self.field.axes[axis]) for axis in windows.pictures]
         number = b.product(counts)
-        near = b.op("le", copy.size, b.const(NEAR_BYTES // bytes_of(dtype_of(product.b)), "index"))
-        enough = b.op("ge", number, b.const(ENOUGH_PICTURES, "index"))
+        copy, serves = self.copy_of_picture(windows, b)
 
         def by_pictures(region: TileRegion) -> None:
             with region.builder.loop("picture", 0, Affine.of(number.name), place="thread") as (body, picture):
@@ -117,9 +116,17 @@ class PlacingWindows(Placing):
                 self.picture = None
 
         filters = product.a if product.a is not product.b else None
-        with b.branch(b.op("and", near, enough)) as (then, otherwise, _):
+        with b.branch(serves) as (then, otherwise, _):
             self.where_finite(filters, stores, TileRegion(then, made=dict(root.made)), by_pictures)
             super().begin(stores, TileRegion(otherwise, made=dict(root.made)))
+
+    def copy_of_picture(self, windows: PaddedWindows, b: Builder) -> tuple[PaddedCopy, Value]:
+        """The copy of a picture, and whether copies are near and enough for all threads."""
+        product = windows.product
+        number = b.product([b.count(self.field.axes[axis]) for axis in windows.pictures])
+        copy = PaddedCopy(windows.source, self, product.k, windows.axes, self.table[windows.source.axis].lanes, b, by_picture=True)
+        near = b.op("le", copy.size, b.const(NEAR_BYTES // bytes_of(dtype_of(product.b)), "index"))
+        return copy, b.op("and", near, b.op("ge", number, b.const(ENOUGH_PICTURES, "index")))
 
     def where_finite(self, value: Value | None, stores: Sequence[Target], region: TileRegion, way: Callable[[TileRegion], None]) -> None:
         """What stands in `way` where all elements of a value are finite numbers; elsewhere one result after the other, in little code."""
@@ -144,8 +151,9 @@ class PlacingWindows(Placing):
             super().loop_over(axis, group, region, result, state)
         elif axis in windows.axes and plan.tile > 1 and all(isinstance(target, Store) for target in group):
             vector, extent = single(plan), self.field.axes[axis]
-            whole = extent.floordiv(plan.tile) if plan.lanes > 1 else Affine()
-            ends = [(plan, Affine(), whole, False), (vector, whole * plan.registers, extent.ceildiv(vector.tile), True)]
+            whole, tiles = extent.floordiv(plan.tile), (extent + vector.tile - 1).floordiv(plan.tile)
+            ends = [(plan, Affine(), whole, False), (plan, whole, tiles, True)]
+            ends += [(vector, tiles * plan.registers, extent.ceildiv(vector.tile), True)] if vector != plan else []
             for each, low, high, masked in ends if plan.lanes > 1 else [(plan, Affine(), extent.ceildiv(plan.tile), True)]:
                 inner = region.inside(region.builder, ())
                 inner.narrow[axis] = each

@@ -33,6 +33,9 @@ from compiler.schedule.window_order import WindowOrder
 LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
 """Filters, and terms of windows, from which these are read from a copy."""
 
+FILLED = 3, 4
+"""The least share of lanes that lines of windows fill where vectors lie along them."""
+
 NEAR_BYTES, ENOUGH_WINDOWS = 1 << 19, 1 << 9
 """Bytes of pictures that are copied together, and windows in them so that edges fill tiles."""
 
@@ -71,7 +74,14 @@ class PlacingInPlace(PlacingPacked):
         result = b.op("ge", b.mul(terms, windows), b.const(LEAST_WINDOWS, "index"))
         for number, least in (terms, LEAST_OTHERS), (filters, LEAST_FILTERS):
             result = b.both(result, b.op("ge", number, b.const(least, "index")))
-        return result
+        if self.windows is None or self.table[self.windows.source.axis].registers < 2:
+            return result
+        # filters of one vector take a load for each product, vectors of windows that fill lines one for several
+        line, lanes = b.count(self.field.axes[self.windows.source.axis]), self.packing.lanes
+        vectors = b.index(Affine.of(line.name).ceildiv(lanes))
+        filled = b.op("ge", b.mul(line, b.const(FILLED[1], "index")), b.mul(vectors, b.const(FILLED[0] * lanes, "index")))
+        few = b.op("and", b.op("le", filters, b.const(lanes, "index")), b.op("ge", vectors, b.const(2, "index")))
+        return b.op("and", result, b.op("not", b.op("and", b.op("and", few, filled), self.copy_of_picture(self.windows, b)[1])))
 
     def packed(self, stores: Sequence[Target], region: TileRegion) -> None:
         b, packing, dtype = region.builder, self.packing, self.product.dtype

@@ -142,6 +142,43 @@ def test_groups(groups: int) -> None:
         check(text, x, w, groups=groups, padding=1)
 
 
+@pytest.mark.parametrize(("filters", "height", "width"), [(16, 28, 28), (16, 5, 25), (13, 7, 40), (16, 6, 49), (17, 5, 28), (16, 4, 20)])
+@pytest.mark.parametrize("bad", (None, np.inf))
+def test_groups_of_few_filters(filters: int, height: int, width: int, bad: float | None) -> None:
+    """Of so few that a vector holds them, and of one more; lines end in two vectors under a mask, in one, or in none."""
+    text = """def f(X, W) {
+    compute(X, W) @kernel(conv2d) {
+        for n in 0..N, g in 0..G, o in 0..F, y in 0..H, x in 0..V:
+            var s = 0.0
+            for c in 0..C, r in 0..3, q in 0..3:
+                let iy = y + r - 1
+                let ix = x + q - 1
+                if iy >= 0 and iy < H and ix >= 0 and ix < V: s += X[n, g, c, iy, ix] * W[g, o, c, r, q]
+            out[n, g, o, y, x] = s
+    }
+}
+"""
+    x, w = numbers("f32", (4, 4, 5, height, width), 1), numbers("f32", (4, filters, 5, 3, 3), 2)
+    if bad is not None:
+        w[1, 2, 3, 0, 0] = bad  # at the edge no product has it
+    u, v = x.astype(np.float64), w.astype(np.float64)
+    got = launched(text, x, w)
+    for g in range(4):
+        group, of_group = np.pad(u[:, g], ((0, 0), (0, 0), (1, 1), (1, 1))), v[g]
+        inside = np.pad(np.ones_like(u[:, g]), ((0, 0), (0, 0), (1, 1), (1, 1))) > 0
+        expected, sizes = np.zeros((4, filters, height, width)), np.zeros((4, filters, height, width))
+        for r in range(3):
+            for q in range(3):
+                part, here = (each[:, :, None, r : r + height, q : q + width] for each in (group, inside))
+                with np.errstate(invalid="ignore"):
+                    terms = np.where(here, part * of_group.T[q, r][None, :, :, None, None], 0.0)
+                expected += terms.sum(1)
+                sizes += np.abs(terms).sum(1)
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(np.isfinite(got[:, g]), finite)
+        holds(got[:, g][finite], expected[finite], sizes[finite], 45)
+
+
 def test_groups_by_division() -> None:
     text = """def f(X, W) {
     compute(X, W) @kernel(conv2d, groups=2) {
