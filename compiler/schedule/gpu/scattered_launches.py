@@ -13,6 +13,7 @@ from compiler.schedule.gpu.cooperate import turns_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.library.sorting import taken
+from compiler.schedule.gpu.nest_units import BESIDE, divisor
 from compiler.schedule.gpu.pieces import align, loads_in_pieces
 from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, memory_of, most_elements
@@ -35,11 +36,25 @@ FEW = 24
 
 
 def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
-    """Loads of the innermost loop that read neighbours in iterations side by side, and begin at multiples of 16 bytes."""
-    loop = sums.nest.outer
-    if len(sums.nest.loops) > 1 or loop.step != 1 or loop.low != Affine() or sum(1 for _ in loop.walk()) > FEW:
+    """Loads of the innermost loop that read neighbours in iterations side by side, and begin at multiples of 16 bytes. Where there are
+    loops around it, its rows are whole pieces."""
+    *around, inner = sums.nest.loops
+    if any(loop.step != 1 or loop.low != Affine() for loop in sums.nest.loops) or sum(1 for _ in inner.walk()) > FEW:
         return ()
-    return loads_in_pieces(loop, facts)
+    if not around:
+        return loads_in_pieces(inner, facts)
+    loads = tuple(op for op in inner.body.body if isinstance(op, Load) and _is_along(op, inner.variable.name, facts))
+    if not loads or sums.nest.between:
+        return ()
+    rows = (iterations(inner), *(mem_of(op.mem).dims[-1] for op in loads))
+    return loads if all(divisor(row, facts) % lanes_of(loads) == 0 for row in rows) else ()
+
+
+def _is_along(load: Load, variable: str, facts: Facts) -> bool:
+    """Whether the load goes along rows without gaps, of a memory that begins at a multiple of 16 bytes, with a loop's variable."""
+    mem = mem_of(load.mem)
+    whole = load.where is None and mem.readonly and mem.strides is None and load.mem.name in facts.aligned
+    return whole and load.index[-1:] == (Affine.of(variable),) and not any(variable in form.names for form in load.index[:-1])
 
 
 def lanes_of(wide: Sequence[Load]) -> int:
@@ -166,25 +181,35 @@ class Scattering:
                 self.variables(start, inner.add(number, inner.mul(loop.variable, stride)), counts, inner)
                 copy.iteration(inner)
             return
-        lanes = lanes_of(wide)
-        axis = start.out.axis("item", lanes)
+        lanes, loops = lanes_of(wide), self.sums.nest.loops
+        axis = start.out.axis(BESIDE if len(loops) > 1 else "item", lanes)
         pieces = b.op("div", total, b.const(lanes, "index"), name="pieces")
+        in_pieces = [*counts[:-1], b.op("div", counts[-1], b.const(lanes, "index"))]
         turns = turns_of(b, pieces, number, stride)
+
+        def read(at: Value, inner: Builder) -> tuple[list[Value], list[Value]]:
+            """The digits of a piece, and what is read of it."""
+            digits = [at] if len(loops) == 1 else self.digits(at, in_pieces, inner)
+            self.outside(start, digits, inner)
+            first = Affine.of(digits[-1].name) * lanes
+            indices = [[*map(start.copy.form, op.index[:-1]), first + axis] for op in wide]
+            return digits, [inner.load(start.values[op.mem], index) for op, index in zip(wide, indices, strict=True)]
+
         with b.loop("turn", 0, b.op("div", turns, b.const(PIECES, "index")).name) as (inner, loop):
             first = inner.add(number, inner.mul(inner.index(Affine.of(loop.variable.name) * PIECES), stride))
-            second = inner.add(first, stride)
-            read = [[inner.load(start.values[op.mem], [Affine.of(at.name) * lanes + axis]) for op in wide] for at in (first, second)]
-            for at, tiles in zip((first, second), read, strict=True):
-                self.neighbours(start, copy, Affine.of(at.name) * lanes, wide, tiles, axis, inner)
+            every = [read(at, inner) for at in (first, inner.add(first, stride))]
+            for digits, tiles in every:
+                self.neighbours(start, copy, digits, wide, tiles, axis, inner)
         with b.when(b.op("ne", b.op("rem", turns, b.const(PIECES, "index")), b.const(0, "index"))) as inner:
             last = inner.add(number, inner.mul(inner.sub(turns, inner.const(1, "index")), stride))
-            tiles = [inner.load(start.values[op.mem], [Affine.of(last.name) * lanes + axis]) for op in wide]
-            self.neighbours(start, copy, Affine.of(last.name) * lanes, wide, tiles, axis, inner)
+            digits, tiles = read(last, inner)
+            self.neighbours(start, copy, digits, wide, tiles, axis, inner)
         copy.there.clear()
-        rest = b.index(Affine.of(pieces.name) * lanes + Affine.of(number.name))
-        with b.when(b.op("lt", rest, total)) as inner:
-            start.values[outer.variable] = inner.index(Affine.of(rest.name), outer.variable.name)
-            copy.iteration(inner)
+        if len(loops) == 1:
+            rest = b.index(Affine.of(pieces.name) * lanes + Affine.of(number.name))
+            with b.when(b.op("lt", rest, total)) as inner:
+                start.values[outer.variable] = inner.index(Affine.of(rest.name), outer.variable.name)
+                copy.iteration(inner)
 
     def share(self, start: Start, copy: ScatterCopy, thread: Value, counts: Sequence[Value], b: Builder) -> None:
         """A block's share of the iterations, `EACH` of a thread."""
@@ -196,22 +221,29 @@ class Scattering:
             copy.iteration(inner)
 
     def neighbours(
-        self, start: Start, copy: ScatterCopy, first: Affine, wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
+        self, start: Start, copy: ScatterCopy, digits: Sequence[Value], wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
     ) -> None:
         """Iterations side by side, of which some loads are there."""
-        outer = self.sums.nest.outer
-        for item in range(lanes_of(wide)):
-            start.values[outer.variable] = b.index(first + item, outer.variable.name)
+        self.outside(start, digits, b)
+        variable, lanes = self.sums.nest.inner.variable, lanes_of(wide)
+        for item in range(lanes):
+            start.values[variable] = b.index(Affine.of(digits[-1].name) * lanes + item, variable.name)
             copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
             copy.iteration(b)
 
+    def outside(self, start: Start, digits: Sequence[Value], b: Builder) -> None:
+        """The variables of the loops around the innermost one."""
+        for loop, digit in zip(self.sums.nest.loops[:-1], digits, strict=False):
+            start.copy.variable(loop, digit, b)
+
     def variables(self, start: Start, flat: Value, counts: Sequence[Value], b: Builder) -> None:
         """The variables of the loops, from the number of an iteration."""
-        loops = self.sums.nest.loops
-        few = most_elements([iterations(loop) for loop in loops], self.facts)
-        split = small_digits if few is not None and few < 1 << 32 else Builder.digits
-        for loop, digit in zip(loops, split(b, flat, counts[1:]), strict=True):
+        for loop, digit in zip(self.sums.nest.loops, self.digits(flat, counts, b), strict=True):
             start.copy.variable(loop, digit, b)
+
+    def digits(self, flat: Value, counts: Sequence[Value], b: Builder) -> list[Value]:
+        few = most_elements([iterations(loop) for loop in self.sums.nest.loops], self.facts)
+        return list((small_digits if few is not None and few < 1 << 32 else Builder.digits)(b, flat, counts[1:]))
 
     # ---- memories apart ----
 
