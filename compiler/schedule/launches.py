@@ -45,6 +45,8 @@ class Launch:
     """Memories that lie one behind the other in the block's dynamic shared memory."""
     forms: tuple[tuple[str, HirFunction], ...] = ()
     """What the function was made from, by the passes that made it, the first first: tiles, and roles."""
+    nanoseconds: float | None = None
+    """About how long it takes, where a model of its own says that."""
 
     def iterations(self, sizes: Mapping[str, int]) -> int:
         """How many iterations there are, for these values of the function's `index` parameters."""

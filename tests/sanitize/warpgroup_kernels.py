@@ -26,7 +26,7 @@ from compiler.launch.cpu import numpy_dtype
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.products import copied_operands, several_products
+from compiler.schedule.gpu.products import copied_operands
 from compiler.schedule.gpu.products.boxed_product import boxed_product
 from compiler.schedule.gpu.products.tiling import Tiling
 from runtime.records import define
@@ -126,7 +126,7 @@ def kernel(name: str) -> WarpgroupKernel:
             arrays = {"A": (128, 256), "W": (256, 64), "out": (128, 64)}
             return _kernel(PRODUCT, arrays, {"M": 128, "N": 64, "K": 256}, {}, rows=128, columns=64, groups=2, blocks=1, stages=2)
         case "gated":
-            with patch.object(several_products, "WORTH", 0), patch.object(copied_operands, "WORTH", 0):
+            with patch.object(copied_operands, "WORTH", 0):
                 arrays = {"A": (128, 640), "V": (640, 64), "W": (640, 64), "out": (128, 64)}
                 return _kernel(GATED, arrays, {"M": 128, "N": 64, "K": 640}, {})
         case _:

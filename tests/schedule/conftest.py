@@ -3,6 +3,7 @@
 import pytest
 
 from compiler.backends.nvptx.assemble import can_assemble
+from compiler.schedule.gpu import choose
 
 
 @pytest.fixture(autouse=True)
@@ -10,3 +11,10 @@ def assembler_or_skip(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     """A test that comes to the assembler is skipped there when the extra `compute` isn't installed."""
     if not can_assemble() and hasattr(request.module, "assemble"):
         monkeypatch.setattr(request.module, "assemble", lambda module: pytest.skip("the extra `compute` isn't installed"))
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields that may be cut are, whatever that costs: also small ones."""
+    monkeypatch.setattr(choose, "FEW", 0)
+    monkeypatch.setattr(choose, "SURE", float("inf"))

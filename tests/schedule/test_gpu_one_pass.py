@@ -11,7 +11,7 @@ from compiler.hir.core import Reduce
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.schedule.gpu import passes, rows, tables
+from compiler.schedule.gpu import rows, tables
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.one_pass import in_one_pass
@@ -70,9 +70,9 @@ def test_norms(text: str, axes: tuple[int, ...], shape: tuple[int, ...], target:
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("few", [False, True])
-def test_numbers_that_are_none_stay_where_they_are(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_are_none_stay_where_they_are(few: bool, request: pytest.FixtureRequest) -> None:
     if few:
-        monkeypatch.setattr(passes, "LEAST", 100)
+        request.getfixturevalue("in_parts")
     x = np.random.default_rng(2).standard_normal((4, 1, 800)).astype(np.float32)
     x[0, 0, 3], x[1, 0, 799] = np.nan, np.inf
     found = np.asarray(zynml.compile(ROWS, device="emulator:sm_90a").f(x))
@@ -193,10 +193,10 @@ MEAN = """def f(x: tensor[M, N], t: tensor[M, i64]) {
 }"""
 
 
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(3, 500), (70, 33), (1, 1), (5, 2000)])
-def test_the_mean_of_what_rows_make(shape: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "MANY", 0)
+def test_the_mean_of_what_rows_make(shape: tuple[int, int], target: str) -> None:
     random = np.random.default_rng(6)
     x, t = random.standard_normal(shape).astype(np.float32), random.integers(0, shape[1], shape[0])
     wanted = np.log(np.exp(x.astype(np.float64)).sum(1)) - x[np.arange(len(x)), t]

@@ -10,7 +10,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import passes, rows
+from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import Launches
@@ -20,9 +20,8 @@ from tests.schedule.test_gpu_scans import numpy_dtype
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows count as long from 2000 elements on, and a block's registers hold 256."""
-    monkeypatch.setattr(passes, "LEAST", 2000)
+def short(in_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows go in passes, and a block's registers hold 256 elements."""
     monkeypatch.setattr(rows, "MOST_THREADS", 32)
     monkeypatch.setattr(rows, "KEPT_BYTES", 16)
 
@@ -36,7 +35,7 @@ def kernels(launches: Launches) -> list[str]:
 
 
 def test_when_rows_go_in_passes() -> None:
-    two = ["softmax_pass0_0", "softmax_stored0_0"]
+    two = ["softmax_sum0_0", "softmax_stored_0"]
     assert kernels(made(softmax(), {"M": 4, "N": 1_000_003})) == two
     assert kernels(made(softmax(), {"M": 100, "N": 1_000_003}, "sm_90a")) == two
     assert kernels(made(softmax(), {"M": 5000, "N": 1_000_003})) == ["softmax_0"]
@@ -77,10 +76,10 @@ def test_columns_less_their_largest() -> None:
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("seed", [None, 1])
 def test_rows_places_and_what_is_less_than_the_best(seed: int | None) -> None:
-    """Stores along a row and stores beside it; again and again on the same workspaces."""
+    """Stores along a row, and stores beside it, by the launch that reduces; again and again on the same workspaces."""
     x = np.random.default_rng(4).integers(0, 200, (2, 2301)).astype(np.int16)
     work = made(best("i16"), {"M": 2, "N": 2301})
-    assert kernels(work) == ["best_pass0_0", "best_stored0_0", "best_stored1_0"]
+    assert kernels(work) == ["best_sum0_0", "best_stored_0"]
     out, top, place = np.zeros_like(x), np.zeros(2, x.dtype), np.zeros(2, np.int64)
     sizes = {"M": 2, "N": 2301}
     held = [np.zeros([dim.evaluate(sizes.__getitem__) for dim in mem.dims], numpy_dtype(mem.dtype)) for mem in work.workspaces]

@@ -11,7 +11,7 @@ from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.hopper import BulkLoad, WarpgroupMma
-from compiler.schedule.gpu.products import copied_operands, several_products, three_products
+from compiler.schedule.gpu.products import copied_operands, three_products
 from tests.schedule import test_gpu_computed_operands
 from tests.schedule.test_gpu_sums_together import ops_of, run
 
@@ -119,6 +119,7 @@ def f(a: tensor[M, K, 2, bf16], b: tensor[K, N, 2, bf16]) {
     assert len(made.launches) == 5 and len({op.negated for op in ops_of(made, WarpgroupMma)}) == 2
 
 
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize(
     ("dtype", "to", "architecture", "sizes"),
     [
@@ -129,7 +130,7 @@ def f(a: tensor[M, K, 2, bf16], b: tensor[K, N, 2, bf16]) {
     ],
 )
 def test_a_launch_for_each_product(dtype: str, to: str, architecture: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (several_products, copied_operands, three_products):
+    for module in (copied_operands, three_products):
         monkeypatch.setattr(module, "WORTH", 0)
     monkeypatch.setattr(three_products, "LEAST", 0)
     monkeypatch.setattr(three_products, "FMAS", 1e-9)

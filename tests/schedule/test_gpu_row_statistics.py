@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.schedule.gpu.products import copied_operands, several_products
+from compiler.schedule.gpu.products import copied_operands
 from tests.schedule.test_gpu_computed_operands import run
 
 PEARSON = """
@@ -30,6 +30,7 @@ WHOLE = "K * s - p * q + (x - y)"
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32}
 
 
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize(
     ("dtype", "architecture", "m", "n", "k"),
     [
@@ -43,8 +44,7 @@ DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64
     ],
 )
 def test_rows_and_columns_are_summed_once(dtype: str, architecture: str, m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (several_products, copied_operands):
-        monkeypatch.setattr(module, "WORTH", 0)
+    monkeypatch.setattr(copied_operands, "WORTH", 0)
     r, is_float = np.random.default_rng(m * n), not dtype.startswith("i")
     a, b = ((r.normal(size=s) if is_float else r.integers(-9, 10, s)).astype(DTYPES[dtype]) for s in ((m, k), (n, k)))
     sums = "f64" if dtype == "f64" else "f32" if is_float else "i32"
@@ -60,7 +60,7 @@ def test_rows_and_columns_are_summed_once(dtype: str, architecture: str, m: int,
         p, q, x, y = left.sum(1), right.sum(1), (left**2).sum(1), (right**2).sum(1)
         np.testing.assert_array_equal(out, k * left @ right.T - np.outer(p, q) + (x[:, None] - y))
     kept = [launch.function.name for launch in made.launches]
-    assert len([name for name in kept if "_rows" in name]) == 2 and len([name for name in kept if "_stored" in name]) >= 1
+    assert len([name for name in kept if "_sum" in name]) == 2 and len([name for name in kept if "_stored" in name]) >= 1
 
 
 NORMED_DISTANCES = """
@@ -90,9 +90,9 @@ def f(a: tensor[M, N]) {
 }"""
 
 
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize(("m", "n", "k"), [(65, 67, 70), (64, 96, 33)])
-def test_rows_and_columns_beside_terms_that_are_no_products(m: int, n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "MANY", 0)
+def test_rows_and_columns_beside_terms_that_are_no_products(m: int, n: int, k: int) -> None:
     r = np.random.default_rng(k)
     a, b = r.normal(size=(m, k)).astype(np.float32), r.normal(size=(n, k)).astype(np.float32)
     out = np.full((m, n), -7, np.float32)
@@ -100,14 +100,14 @@ def test_rows_and_columns_beside_terms_that_are_no_products(m: int, n: int, k: i
     left, right = a.astype(np.float64), b.astype(np.float64)
     want = np.abs(left[:, None] - right).sum(2) / np.abs(left).sum(1)[:, None] - right.max(1, initial=0.0)
     np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
-    assert len([launch for launch in made.launches if "_rows" in launch.function.name]) == 2
+    assert len([launch for launch in made.launches if "_sum" in launch.function.name]) == 2
 
 
-def test_rows_and_columns_of_one_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "MANY", 0)
+@pytest.mark.usefixtures("in_parts")
+def test_rows_and_columns_of_one_matrix() -> None:
     m, n = 67, 70
     a, out = np.random.default_rng(1).normal(size=(m, n)).astype(np.float32), np.full((m, n), -7, np.float32)
     made = run(CENTRED, {"a": a, "out": out}, sizes={"M": m, "N": n})
     wide = a.astype(np.float64)
     np.testing.assert_allclose(out, wide - wide.mean(1, keepdims=True) - wide.mean(0), rtol=1e-5, atol=1e-5)
-    assert len([launch for launch in made.launches if "_rows" in launch.function.name]) == 2
+    assert len([launch for launch in made.launches if "_sum" in launch.function.name]) == 2

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.schedule.gpu.products import copied_operands, several_products
+from compiler.schedule.gpu.products import copied_operands
 from tests.schedule.test_gpu_computed_operands import run
 from tests.schedule.test_gpu_convolutions import on_warpgroups
 
@@ -37,10 +37,9 @@ def f(A: tensor[M, K, bf16], W: tensor[N, K, bf16], P: tensor[M, R, bf16], Q: te
 
 
 @pytest.fixture(autouse=True)
-def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def _worthwhile(in_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Further launches pay for small sizes, too."""
-    for module in (several_products, copied_operands):
-        monkeypatch.setattr(module, "WORTH", 0)
+    monkeypatch.setattr(copied_operands, "WORTH", 0)
 
 
 def whole(seed: int, *shape: int) -> np.ndarray:

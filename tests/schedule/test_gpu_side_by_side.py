@@ -10,7 +10,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.launch.thread_kernels import launch_facts, thread_kernel
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import passes, rows
+from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.launches import Launches
@@ -53,12 +53,12 @@ def test_group_norms(shape: tuple[int, ...], target: str) -> None:
     np.testing.assert_allclose(zynml.compile(GROUP_NORM, device=f"emulator:{target}").f(x, gain), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("least", [1 << 15, 64])
+@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("shape", [(2, 3, 5, 7), (3, 2, 8, 8), (9, 2, 1, 31), (0, 2, 3, 4), (40, 1, 3, 16)])
-def test_variances_of_channels(shape: tuple[int, ...], least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one launch, and where rows count as long in passes; with rows that registers hold, and without."""
-    monkeypatch.setattr(passes, "LEAST", least)
-    if least == 64:
+def test_variances_of_channels(shape: tuple[int, ...], parts: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one launch, and in parts; with rows that registers hold, and without."""
+    if parts:
+        request.getfixturevalue("in_parts")
         monkeypatch.setattr(rows, "MOST_THREADS", 1)
     x = normal(*shape)
     with np.errstate(all="ignore"):

@@ -18,7 +18,6 @@ from compiler.launch.cpu import numpy_dtype
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import choices, launches_for
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.products import several_products
 from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Launches
@@ -195,8 +194,7 @@ def test_numbers_that_are_not_finite_stay_in_their_sums(where: str, value: float
         np.testing.assert_array_equal(found, wanted(known, "max(s0, -1.0e30) * s1", arrays))
 
 
-def test_launches_of_their_own_are_among_the_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "WORTH", 0)
+def test_launches_of_their_own_are_among_the_choices() -> None:
     sizes = {"M": 4096, "N": 4096, "K": 4096}
     kernel = built(source(pairs("A P, A Q"), "max(s0, 0.0) * s1", to="bf16"))
     names = [one.name for one in kernel.nest.parameters]
@@ -206,8 +204,8 @@ def test_launches_of_their_own_are_among_the_choices(monkeypatch: pytest.MonkeyP
     assert {sums: len(made.launches) for sums, made in launches.items()} == {2: 1, 1: 2}
 
 
-def test_sums_of_other_terms_or_columns_are_launches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "WORTH", 0)
+@pytest.mark.usefixtures("in_parts")
+def test_sums_of_other_terms_or_columns_are_launches_of_their_own() -> None:
     text = """
 def f(A: tensor[M, K, bf16], P: tensor[K, N, bf16], B: tensor[M, L, bf16], Q: tensor[L, N, bf16]) {
     compute(A, P, B, Q) -> tensor[M, N, f32] {
@@ -248,9 +246,9 @@ def f(A: tensor[M, K, bf16], P: tensor[K, N, bf16], Q: tensor[K, N, bf16]) {
 }"""
 
 
+@pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("sizes", [SIZES, {"M": 33, "N": 72, "K": 136}], ids=str)
-def test_the_norm_of_rows_is_a_launch_before_products(sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "WORTH", 0)
+def test_the_norm_of_rows_is_a_launch_before_products(sizes: dict[str, int]) -> None:
     arrays = arrays_of(pairs("A P, A Q"), sizes)
     made, found = run(NORMED.replace("LEFT", "A[i, k]").replace("SCALE", "scale"), arrays, sizes)
     a, p, q = (arrays[name].astype(np.float64) for name in "APQ")

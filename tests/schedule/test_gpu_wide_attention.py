@@ -8,7 +8,8 @@ import pytest
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
-from compiler.schedule.gpu.products import computed_operands, copied_operands, several_products, three_products
+from compiler.schedule.gpu import cuts
+from compiler.schedule.gpu.products import computed_operands, copied_operands, three_products
 from tests.schedule.test_gpu_computed_operands import run
 from tests.schedule.test_gpu_convolutions import built, on_warpgroups
 
@@ -44,9 +45,9 @@ def source(scale: str = "0.125", when: str = "", precision: str = "") -> str:
 
 
 @pytest.fixture(autouse=True)
-def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def _worthwhile(in_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Further launches pay for small sizes, too."""
-    for module in (several_products, computed_operands, copied_operands, three_products):
+    for module in (computed_operands, copied_operands, three_products):
         monkeypatch.setattr(module, "WORTH", 0)
 
 
@@ -104,7 +105,7 @@ def test_a_score_that_is_not_a_number_stays_in_its_row() -> None:
 
 
 def test_scores_that_memory_has_no_room_for_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several_products, "MOST_KEPT", 1 << 10)
+    monkeypatch.setattr(cuts, "MOST_KEPT", 1 << 10)
     kernel = built(source())
     names = [one.name for one in kernel.nest.parameters]
     assert not launches_for(kernel.nest, kernel.field, facts_of(SIZES, names, MACHINES["sm_90a"], 2)).workspaces

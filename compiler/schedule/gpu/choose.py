@@ -3,6 +3,7 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 
 from compiler.analysis.dependence import analyse
 from compiler.analysis.normal_forms import with_better_orders
@@ -23,6 +24,7 @@ from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, atten
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.checked import checked_before, without_checks
+from compiler.schedule.gpu.cuts import cuts, products_of
 from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
@@ -40,10 +42,10 @@ from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, is_serial, unheeded_of, unheeded_of_nest
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
-from compiler.schedule.gpu.one_pass import in_one_pass
 from compiler.schedule.gpu.one_row import in_one_row
-from compiler.schedule.gpu.passes import reductions_and_results, rows_first
 from compiler.schedule.gpu.price.block_digits import BlockDigits
+from compiler.schedule.gpu.price.block_work import NotPriced
+from compiler.schedule.gpu.price.launch_price import LaunchPrice, price_of
 from compiler.schedule.gpu.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.products.best_product import product_of, products_together, with_computed
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
@@ -53,10 +55,8 @@ from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.product_roles import product_of_roles
-from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, with_signed_sums
+from compiler.schedule.gpu.products.product_sums import sum_of_loads, with_signed_sums
 from compiler.schedule.gpu.products.product_tiles import ProductTiles
-from compiler.schedule.gpu.products.several_products import each_product, products_of, rows_and_products, several_products
-from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices
 from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
@@ -66,7 +66,6 @@ from compiler.schedule.gpu.rows_together import rows_together
 from compiler.schedule.gpu.short_rows import with_short_rows_joined
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
-from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.turned_operands import turned_launches
 from compiler.schedule.gpu.workspaces import copied_before, copied_behind
 from compiler.schedule.launches import Launch, Launches, Product, Unit
@@ -117,10 +116,19 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     for size in prepared.products:
         exact[size.name] = size.value(exact)
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
-    product = product_of(known, about)
+    product = _product_of(known, about)
     if product is None:
         return (LaunchChoice(facts),)
     return tuple(LaunchChoice(evolve(facts, tiling=candidate.tiling), candidate.nanoseconds) for candidate in candidates(product.ways))
+
+
+def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
+    """The product for warpgroups that a field becomes, or its last part."""
+    product = product_of(field, facts)
+    if product is not None or not products_of(field):
+        return product
+    parts = _cheapest(field, facts)
+    return _product_of(parts[-1], facts) if parts else None
 
 
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
@@ -313,19 +321,58 @@ def _computed(field: HirFunction, facts: Facts) -> Launches | None:
 def _in_parts(
     field: HirFunction,
     facts: Facts,
-    parts: Sequence[tuple[HirFunction, Sequence["Way"]]],
-    words: str,
+    parts: Sequence[HirFunction],
+    words: str = "parts",
     joined: Callable[[Sequence[Launches]], list[Launches]] = list,
 ) -> Launches | None:
-    """The parts of a field, each by the first of its ways that takes it, launched one after the other, or as `joined` says; None where one
-    has none. How a product is cut was chosen for the last."""
+    """The parts of a field, launched one after the other, or as `joined` says; None where one can't be. How a product is cut was chosen for
+    the last."""
     known: list[Launches] = []
-    for part, ways in reversed(parts):
-        launches = next(_ways_to(part, evolve(facts, tiling=None) if known else facts, ways), None)
+    for part in reversed(parts):
+        launches = next(_ways_to(part, evolve(facts, tiling=None) if known else facts, WAYS), None)
         if launches is None:
             return None
         known.insert(0, launches)
     return one_after_the_other(field, joined(known), words)
+
+
+def _cheapest(field: HirFunction, facts: Facts) -> tuple[HirFunction, ...]:
+    """The parts of a field that are cheaper than the field whole, which FMAs compute then; none where no parts are."""
+    known = list(cuts(field, facts)) if prod(map(facts.about, field.axes.values())) > FEW else []
+    if not known:
+        return ()
+    about = evolve(facts, tiling=None, quick=True)
+    launch, products = facts.rates.launch, products_of(field).values()
+    terms = sum(prod(facts.about(field.axes[axis]) for axis in (*one.m, *one.n, *one.k, *one.batch)) for one in products)
+    whole = launch + terms / (FMAS * facts.processors * facts.rates.clock)
+    if not products:
+        price = _price(next(_ways_to(field, about, WHOLE)), facts)
+        whole = price.nanoseconds
+        if SURE * whole <= price.least + launch:
+            return ()
+    made = [(_price(launches, facts).nanoseconds, parts) for parts in known if (launches := _in_parts(field, about, parts)) is not None]
+    if not made:
+        return ()
+    nanoseconds, best = min(made, key=lambda each: each[0])
+    if products and nanoseconds >= SURE * whole:
+        whole = _price(next(_ways_to(field, about, WHOLE)), facts).nanoseconds
+    if whole * NEAR < nanoseconds < SURE * whole and not facts.quick:
+        whole = _price(next(_ways_to(field, evolve(about, quick=False), WHOLE)), facts).nanoseconds
+    return best if nanoseconds < SURE * whole else ()
+
+
+def _price(launches: Launches, facts: Facts) -> LaunchPrice:
+    """Of launches; what has no price multiplies matrices, which is the best that there is."""
+    try:
+        return price_of(launches, facts)
+    except NotPriced:
+        return LaunchPrice(facts.rates.launch * len(launches.stages), 0.0)
+
+
+def _cut_in_parts(field: HirFunction, facts: Facts) -> Launches | None:
+    """Several fields one behind the other, where that is cheaper."""
+    parts = () if facts.table is not None or facts.digits is not None else _cheapest(field, facts)
+    return _in_parts(field, facts, parts, f"cut at its reductions into {len(parts)} parts, one behind the other") if parts else None
 
 
 def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
@@ -338,25 +385,7 @@ def _by_residues(field: HirFunction, facts: Facts) -> Launches | None:
     if launches is not None:
         return evolve(launches, words=("residues have as many taps each: they are further axes of one sum", *launches.words))
     words = f"taps depend on residues: {len(parts)} sums with taps of their own, one after the other"
-    return _in_parts(field, evolve(facts, tiling=None, table=None), [(part, WAYS) for part in parts], words, interleaved)
-
-
-def _several(field: HirFunction, facts: Facts) -> Launches | None:
-    """Each sum of products by itself, which tensor cores must take for one of them at least, unless something is joined between them."""
-    parts = several_products(field, facts)
-    if parts is None:
-        return None
-    ways = _product, _together, _copied, _fragments, _computed, *REDUCTIONS
-    launches = _in_parts(field, facts, [(part, ways) for part in parts], APART)
-    joined = not rounds(field) and not all(products_of(part) for part in parts)
-    return launches if launches is not None and (joined or any(multiplies_matrices(each.function) for each in launches.launches)) else None
-
-
-def _products_of_rows(field: HirFunction, facts: Facts) -> Launches | None:
-    """What rows come to, then what reads it."""
-    *rows, last = rows_and_products(field, facts) or (field,)
-    parts = [*((part, REDUCTIONS) for part in rows), (last, WAYS)]
-    return _in_parts(field, facts, parts, "what rows come to is computed first") if rows else None
+    return _in_parts(field, evolve(facts, tiling=None, table=None), parts, words, interleaved)
 
 
 def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
@@ -365,7 +394,8 @@ def _cut(field: HirFunction, product: BoxedProduct) -> Launches:
     tiles = ProductTiles(field, product.cut).run()
     roles = split_roles(tiles)
     placing = BoxedProductLaunch(*product_of_roles(roles, product.processors))
-    return evolve(_of_forms(placing, {"tile": tiles, "split-roles": roles}), words=words, heeded=frozenset({*tiled, ROLES}))
+    launches = _of_forms(placing, {"tile": tiles, "split-roles": roles}, product.ways[0].nanoseconds if product.ways else None)
+    return evolve(launches, words=words, heeded=frozenset({*tiled, ROLES}))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
@@ -379,10 +409,11 @@ def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
     return evolve(_of_forms(placing, {"tile": tiles, "split-roles": role}), words=placing.table.reasons, heeded=tiled)
 
 
-def _of_forms(placing: MatrixBlocks, forms: Mapping[str, HirFunction]) -> Launches:
+def _of_forms(placing: MatrixBlocks, forms: Mapping[str, HirFunction], nanoseconds: float | None = None) -> Launches:
     """The launch that was made of these forms, by passes of these names."""
     launches = launches_of_blocks(placing.run())
-    return evolve(launches, stages=tuple(evolve(launch, forms=(*forms.items(),)) for launch in launches.launches))
+    stages = tuple(evolve(launch, forms=(*forms.items(),), nanoseconds=nanoseconds) for launch in launches.launches)
+    return evolve(launches, stages=stages)
 
 
 def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:
@@ -399,35 +430,12 @@ def _scan(field: HirFunction, facts: Facts) -> Launches | None:
     return None if scan is None else scan_launches(field, scan)
 
 
-def _each_by_itself(field: HirFunction, facts: Facts) -> Launches | None:
-    """Products, and what is reduced before and behind them, by themselves: what several threads would compute again is kept."""
-    parts = each_product(field, facts)
-    return None if parts is None else _in_parts(field, evolve(facts, tiling=None), [(part, WAYS) for part in parts], APART)
-
-
 def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
     """A product of one row, or of one column, as the reduction that it is."""
     left = without_single_elements(field, facts)
     if left is field or any(isinstance(op, Contract) for op in left.body.body):
         return None
     return next(_ways_to(left, facts, REDUCTIONS), None)
-
-
-def _passes(field: HirFunction, facts: Facts) -> Launches | None:
-    table = block_table(field, facts)
-    if table is None or any(plan.place == "once" for plan in table.plans):
-        return None
-    cut = reductions_and_results(in_one_pass(field) or field, facts)
-    if cut is None:
-        return None
-    parts = [*((part, (block_launches,)) for part in cut[0]), *((part, (map_launches,)) for part in cut[1])]
-    return _in_parts(field, facts, parts, "rows are few: a launch for each reduction along them")
-
-
-def _rows_first(field: HirFunction, facts: Facts) -> Launches | None:
-    words = "rows are reduced first: a launch behind combines what they make"
-    parts = rows_first(field, facts)
-    return None if parts is None else _in_parts(field, facts, [(part, (block_launches,)) for part in parts], words)
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:
@@ -438,12 +446,30 @@ def _threads(field: HirFunction, facts: Facts) -> Launches:
     return launches_of(place(field, thread_table(field)))
 
 
-APART = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
+FMAS = 128
+"""Of a multiprocessor in a cycle."""
+FEW = 1 << 16
+"""Points of a field's axes that are computed before a second launch begins."""
+SURE, NEAR = 0.9, 0.25
+"""Of a whole field's price: what that of its parts has to be below, since prices aren't exact; and from where on other tables of the whole
+are looked for first."""
 
 Way = Callable[[HirFunction, Facts], Launches | None]
 
-REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, _passes, block_launches)
-"""What parts of a field become that tensor cores don't take."""
+REDUCTIONS: tuple[Way, ...] = (register_launches, derived_launches, block_launches)
+"""What a product of vectors becomes."""
+
+WHOLE: tuple[Way, ...] = (
+    _scan,
+    register_launches,
+    derived_launches,
+    turned_launches,
+    map_launches,
+    _of_vector,
+    block_launches,
+    _threads,
+)
+"""What a field becomes that matrix units don't take, the narrowest first."""
 
 WAYS: tuple[Way, ...] = (
     _attention,
@@ -457,18 +483,7 @@ WAYS: tuple[Way, ...] = (
     _copied,
     _fragments,
     _computed,
-    _several,
-    _products_of_rows,
-    _scan,
-    register_launches,
-    derived_launches,
-    turned_launches,
-    map_launches,
-    _of_vector,
-    _each_by_itself,
-    _passes,
-    _rows_first,
-    block_launches,
-    _threads,
+    _cut_in_parts,
+    *WHOLE,
 )
 """What a field may become, the narrowest first. Each gives None, or raises `NotPlaceable`, for what it doesn't take."""

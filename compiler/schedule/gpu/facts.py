@@ -54,6 +54,8 @@ class Facts:
     """What threads of a derived kernel have, where that was chosen."""
     digits: BlockDigits | None = None
     """What blocks of threads have, where that was chosen."""
+    quick: bool = False
+    """Whether launches are only to be compared: blocks have their rule's table, and no other is looked for."""
     zeroed: frozenset[str] = frozenset()
     """Memories that are zeros before the first launch."""
 

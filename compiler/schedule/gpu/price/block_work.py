@@ -13,6 +13,7 @@ from compiler.hir.instruction import Instruction, InstructionFamily, Region, Val
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
+from compiler.hir.tensor_core import LoadMatrix, StoreMatrix, WarpMma
 from compiler.hir.types import Mem, Space, Tile, bytes_of, is_float
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.price.lane_numbers import ELSEWHERE, Known, LaneNumbers, Moves, add_moves
@@ -30,6 +31,10 @@ SHARED_WAIT, WARP_WAIT, BARRIER_WAIT = 30, 25, 40
 """Cycles until a value comes from shared memory, from another lane, and until the warps of a block have met."""
 PLAIN_WAIT, FUNCTION_WAIT, DIVISION_WAIT = 4, 40, 100
 """Cycles until a sum, the value of a function, a quotient is there."""
+PRODUCT_WAIT = 33
+"""Cycles until a product of matrices is there."""
+PRODUCTS = (1600, 1024)
+"""Terms of a warp's products of matrices in a cycle, times the bytes of one: on an H200 403 TFLOP/s of bf16; of f64."""
 UNPRICED = (InstructionFamily.TENSOR_CORE, InstructionFamily.HOPPER, InstructionFamily.RING, InstructionFamily.LIBRARY)
 """Instructions of which nothing is known here: of matrix units and of bulk copies."""
 
@@ -40,14 +45,15 @@ class NotPriced(Exception):
 
 @define
 class BlockWork:
-    """Of all `warps` of a block: instructions begun, cycles of shared memory, atomics, and the traffic of each memory by its name. Of a
-    warp: cycles of waiting for values, one after the other. `registers`: those of a thread that values take, about."""
+    """Of all `warps` of a block: instructions begun, cycles of shared memory and of matrix units, atomics, and the traffic of each memory
+    by its name. Of a warp: cycles of waiting for values, one after the other. `registers`: those of a thread that values take, about."""
 
     warps: int
     registers: int
     shared: int
     instructions: float = 0.0
     shared_cycles: float = 0.0
+    products: float = 0.0
     atomics: float = 0.0
     waiting: float = 0.0
     memories: dict[str, MemoryTraffic] = Factory(dict)
@@ -155,6 +161,14 @@ class _Follower:
             case Shuffle():
                 self.work.instructions += issued * _elements(op, self.axes)
                 return float(WARP_WAIT)
+            case LoadMatrix() | StoreMatrix():
+                self.work.instructions += issued
+                self.work.shared_cycles += issued * (op.count if isinstance(op, LoadMatrix) else len(op.values))
+                return float(SHARED_WAIT)
+            case WarpMma():
+                self.work.instructions += issued
+                self.work.products += issued * prod(op.shape) * bytes_of(op.dtype) / PRODUCTS[op.dtype == "f64"]
+                return float(PRODUCT_WAIT)
         if op.family in UNPRICED:
             raise NotPriced(op.mnemonic)
         if self.known.follow(op) and _dtype(op) in ("index", "i1"):

@@ -74,6 +74,8 @@ def price_of(launches: Launches, facts: Facts, samples: int = SAMPLES) -> Launch
 
 def launch_price(launch: Launch, sizes: Mapping[str, int], facts: Facts, samples: int = SAMPLES) -> LaunchPrice:
     """The mean of some blocks' prices, as if all were like each. Raises `NotPriced`."""
+    if launch.nanoseconds is not None:
+        return LaunchPrice(launch.nanoseconds, launch.nanoseconds)
     blocks, machine, rates = launch.blocks(sizes), facts.machine, facts.rates
     if blocks <= 0:
         return LaunchPrice(rates.launch, rates.launch)
@@ -90,17 +92,20 @@ def launch_price(launch: Launch, sizes: Mapping[str, int], facts: Facts, samples
 def _as_if_all_were(work: BlockWork, launch: Launch, blocks: int, facts: Facts) -> LaunchPrice:
     machine, rates, memories = facts.machine, facts.rates, work.memories.values()
     clock, each, threads = rates.clock, blocks / facts.processors, prod(launch.block)
-    whole = sum(memory.bytes for memory in memories)
-    moved, factor = 0.0, 1.0
-    for memory in memories:
-        bytes = min(float(memory.bytes), memory.touched * blocks)
-        moved += bytes
-        if bytes * 8 > whole:
-            factor = max(factor, _runs(memory.run) + NARROW * log2(ALIGNMENT / max(1, min(ALIGNMENT, memory.widest))))
     turns = max(1.0, work.waiting / rates.latency)
     most = _most_registers(launch, machine.registers // threads)
     spilled = SPILLED * max(0, work.registers + RESERVED - most) * turns * work.warps
     resident = max(1, machine.resident_blocks(threads, min(work.registers + RESERVED, most), work.shared))
+    whole = sum(memory.bytes for memory in memories)
+    moved, least, factor = 0.0, 0.0, 1.0
+    for memory in memories:
+        bytes = min(float(memory.bytes), memory.touched * blocks)
+        least += bytes
+        # of what all blocks at work read again later, the caches have nothing left
+        bytes += sum(again * blocks for again, between in memory.again if between * min(blocks, resident * facts.processors) > rates.cache)
+        moved += bytes
+        if bytes * 8 > whole:
+            factor = max(factor, _runs(memory.run) + NARROW * log2(ALIGNMENT / max(1, min(ALIGNMENT, memory.widest))))
     # The first cache puts no stores together.
     second = sum(max(memory.touched, SECTOR * memory.stored) for memory in memories) / rates.second_cache + ATOMIC * work.atomics
     first = sum(memory.wavefronts for memory in memories) + work.shared_cycles + spilled
@@ -109,11 +114,12 @@ def _as_if_all_were(work: BlockWork, launch: Launch, blocks: int, facts: Facts) 
         "the second cache": each * second / clock,
         "the first cache": each * first / clock,
         "instructions": each * (work.instructions + spilled) / ISSUE / clock,
+        "matrix units": each * work.products / clock,
         "blocks": each * rates.block / clock,
     }
     waiting = (BEGIN + work.waiting + CHAINED * work.instructions / work.warps) / clock
     total = passed(streams, blocks, facts.processors, work.warps, resident, waiting, turns) + rates.launch
-    return LaunchPrice(total, moved / rates.memory + rates.launch, tuple(streams.items()))
+    return LaunchPrice(total, least / rates.memory + rates.launch, tuple(streams.items()))
 
 
 def _runs(run: float) -> float:

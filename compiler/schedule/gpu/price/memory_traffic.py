@@ -1,7 +1,8 @@
 """What a block reads and writes of a memory: which sectors it touches, how its warps' accesses lie in them, and how that grows with the
 turns of the loops around."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, takewhile
 from math import inf, prod
 
 from compiler.hir.affine import Affine
@@ -21,6 +22,9 @@ CACHED = 64
 """Bytes that the first cache hands out in a cycle."""
 BANKS = 32
 """Of shared memory, of a word each."""
+
+Loops = tuple[tuple[str, float], ...]
+"""By their variables, and how many turns they have, the outermost first."""
 
 
 @frozen
@@ -72,18 +76,28 @@ class MemoryTraffic:
     stored: float = 0.0
     wavefronts: float = 0.0
     widest: int = 0
-    places: dict[tuple[float, ...], list[tuple[Array, float]]] = Factory(dict)
-    """Sectors that are touched in the first turn, and how many times as many in all turns, by the turns of the loops around: what two
-    loops alike read is the same."""
+    places: dict[Loops, list[tuple[Array, float]]] = Factory(dict)
+    """Sectors that are touched in the first turn, and how many times as many in all turns, by the loops around."""
 
     @property
     def touched(self) -> float:
-        """Bytes of all sectors that the block touches."""
-        sectors = sum(
-            np.unique(np.concatenate([places for places, _ in alike])).size * max(growth for _, growth in alike)
-            for alike in self.places.values()
-        )
-        return float(min(sectors * SECTOR, self.bytes + SECTOR))
+        """Bytes of all sectors that the block touches: what two loops of as many turns read is the same."""
+        alike: dict[tuple[float, ...], list[tuple[Array, float]]] = {}
+        for loops, places in self.places.items():
+            alike.setdefault(tuple(turns for _, turns in loops), []).extend(places)
+        return float(min(sum(map(_bytes, alike.values())), self.bytes + SECTOR))
+
+    @property
+    def again(self) -> Iterator[tuple[float, float]]:
+        """Bytes that loops one behind the other touch again, and how many of them lie between the two times."""
+        alike: dict[tuple[float, ...], list[Loops]] = {}
+        for loops in self.places:
+            alike.setdefault(tuple(turns for _, turns in loops), []).append(loops)
+        for each in alike.values():
+            bytes = sum(_bytes(self.places[loops]) for loops in each) - _bytes([*chain.from_iterable(map(self.places.__getitem__, each))])
+            around = takewhile(lambda digits: len({*digits}) == 1, zip(*each, strict=True))
+            if bytes:
+                yield bytes, bytes / (len(each) - 1) / prod(turns for (_, turns), *_ in around)
 
     def count(
         self, addresses: Array | None, active: Array, shape: AccessShape, moves: Moves, turns: Mapping[str, float], weight: float,
@@ -107,7 +121,12 @@ class MemoryTraffic:
         self.wavefronts += wavefronts * repeats
         self.stored += sectors * repeats if stores else 0.0
         self.run, self.widest = max(self.run, run), max(self.widest, shape.wide)
-        self.places.setdefault(tuple(turns.values()), []).append((asked, growth * share))
+        self.places.setdefault(tuple(turns.items()), []).append((asked, growth * share))
+
+
+def _bytes(places: Sequence[tuple[Array, float]]) -> float:
+    """Of sectors that are touched in the same turns."""
+    return float(np.unique(np.concatenate([first for first, _ in places])).size * max(growth for _, growth in places) * SECTOR)
 
 
 def _grown(run: float, steps: Iterable[tuple[float, float]]) -> tuple[float, float]:

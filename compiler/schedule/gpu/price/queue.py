@@ -7,7 +7,7 @@ DRAIN = 0.3
 """Of a wave's turn: loads come first and stores last."""
 MANY_ROUNDS = 4
 """Of blocks on a multiprocessor, from which on the last doesn't count: blocks no longer begin together."""
-OWN = ("the second cache", "the first cache", "instructions")
+OWN = ("the second cache", "the first cache", "instructions", "matrix units")
 """What each multiprocessor has by itself: those with a block more than others end later. Memory is all theirs."""
 
 

@@ -5,12 +5,12 @@ from math import prod
 
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.cuts import cuts
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
 from compiler.schedule.gpu.products.packed_rows import packed_sum
-from compiler.schedule.gpu.products.several_products import rows_and_products, several_products
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY
 from compiler.schedule.gpu.taking_part import uneven_bounds
@@ -18,14 +18,11 @@ from runtime.records import evolve
 
 
 def product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
-    """The product for warpgroups that a field becomes, of several the last."""
+    """The product for warpgroups that a field becomes."""
     product = boxed_product(field, facts) or products_together(field, facts)
     if product is None:
         copied = copied_product(field, facts) or copied_sums(field, facts) or with_computed(field, facts)
         product = None if copied is None else copied.product
-    for cut in (several_products, rows_and_products):
-        if product is None and (parts := cut(field, facts)) is not None:
-            product = product_of(parts[-1], facts)
     return product
 
 
@@ -34,7 +31,7 @@ def products_together(field: HirFunction, facts: Facts) -> BoxedProduct | None:
     together = sums_together(field, facts)
     if together is None or not together.ways:
         return together
-    products = [product_of(part, facts) for part in several_products(field, facts) or ()]
+    products = [product_of(part, facts) for part in next(cuts(field, facts), ())]
     known = [product for product in products if product is not None]
     apart = ways_apart(known, facts) if known and len(known) == len(products) else ()
     return evolve(together, ways=tuple(sorted((*together.ways, *apart), key=lambda way: way.nanoseconds)))
