@@ -8,7 +8,9 @@ import pytest
 
 import zynml
 from compiler.emulator.interpret import interpret
+from compiler.hir.instruction import Value
 from compiler.hir.tensor_core import Mma
+from compiler.hir.types import Mem
 from compiler.schedule.gpu.products import computed_operands, copied_operands, three_products
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
@@ -43,6 +45,11 @@ def _worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(three_products, "FMAS", 1e-9)
 
 
+def launch_shape(parameter: Value, sizes: dict[str, int]) -> tuple[int, ...] | None:
+    """Of a memory, as a launch has it: dims of one element may be left out."""
+    return tuple(dim.evaluate(sizes.__getitem__) for dim in parameter.type.dims) if isinstance(parameter.type, Mem) else None
+
+
 def run(text: str, arrays: dict[str, Any], architecture: str = "sm_90a", sizes: dict[str, int] = SIZES) -> Launches:
     kernel = built(text)
     made = launches(kernel, sizes, architecture=architecture)
@@ -53,7 +60,9 @@ def run(text: str, arrays: dict[str, Any], architecture: str = "sm_90a", sizes: 
         arguments.append(np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], begins, NUMPY[mem.dtype]))
     for number, after in made.steps(known):
         launch = made.launches[number]
-        interpret(launch.function, [*arguments, *after], grid=(launch.blocks(known), 1, 1))
+        shapes = [launch_shape(parameter, known) for parameter in launch.function.parameters]
+        fitted = [one if shape is None else one.reshape(shape) for one, shape in zip(arguments, shapes, strict=False)]
+        interpret(launch.function, [*fitted, *after], grid=(launch.blocks(known), 1, 1))
     return made
 
 

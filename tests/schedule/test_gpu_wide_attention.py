@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from compiler.machines.nvidia import MACHINES
+from compiler.schedule.gpu import cuts
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
-from compiler.schedule.gpu import cuts
 from compiler.schedule.gpu.products import computed_operands, copied_operands, three_products
 from tests.schedule.test_gpu_computed_operands import run
 from tests.schedule.test_gpu_convolutions import built, on_warpgroups
