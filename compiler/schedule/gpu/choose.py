@@ -3,7 +3,7 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 
 from compiler.analysis.dependence import analyse
 from compiler.analysis.normal_forms import with_better_orders
@@ -344,29 +344,30 @@ def _cheapest(field: HirFunction, facts: Facts) -> tuple[HirFunction, ...]:
     about = evolve(facts, tiling=None, quick=True)
     launch, products = facts.rates.launch, products_of(field).values()
     terms = sum(prod(facts.about(field.axes[axis]) for axis in (*one.m, *one.n, *one.k, *one.batch)) for one in products)
-    whole = launch + terms / (FMAS * facts.processors * facts.rates.clock)
-    if not products:
-        price = _price(next(_ways_to(field, about, WHOLE)), facts)
-        whole = price.nanoseconds
-        if SURE * whole <= price.least + launch:
-            return ()
-    made = [(_price(launches, facts).nanoseconds, parts) for parts in known if (launches := _in_parts(field, about, parts)) is not None]
-    if not made:
+    whole = LaunchPrice(launch + terms / (FMAS * facts.processors * facts.rates.clock), 0.0) if products else _whole(field, about)
+    if SURE * whole.nanoseconds <= whole.least + launch - AHEAD:
         return ()
-    nanoseconds, best = min(made, key=lambda each: each[0])
-    if products and nanoseconds >= SURE * whole:
-        whole = _price(next(_ways_to(field, about, WHOLE)), facts).nanoseconds
-    if whole * NEAR < nanoseconds < SURE * whole and not facts.quick:
-        whole = _price(next(_ways_to(field, evolve(about, quick=False), WHOLE)), facts).nanoseconds
-    return best if nanoseconds < SURE * whole else ()
+    made = [(_price(launches, facts).nanoseconds, parts) for parts in known if (launches := _in_parts(field, about, parts)) is not None]
+    nanoseconds, best = min(made, key=lambda each: each[0], default=(inf, ()))
+    if products and nanoseconds >= SURE * whole.nanoseconds:
+        whole = _whole(field, about)
+    if whole.nanoseconds * NEAR < nanoseconds < SURE * whole.nanoseconds and not facts.quick:
+        whole = _whole(field, evolve(about, quick=False))
+    return best if nanoseconds < SURE * whole.nanoseconds else ()
+
+
+def _whole(field: HirFunction, facts: Facts) -> LaunchPrice:
+    launches = next(_ways_to(field, facts, WHOLE), None)
+    return LaunchPrice(inf, 0.0) if launches is None else _price(launches, facts)
 
 
 def _price(launches: Launches, facts: Facts) -> LaunchPrice:
     """Of launches; what has no price multiplies matrices, which is the best that there is."""
+    behind = LaunchPrice((len(launches.stages) - 1) * -AHEAD, 0.0)
     try:
-        return price_of(launches, facts)
+        return price_of(launches, facts) + behind
     except NotPriced:
-        return LaunchPrice(facts.rates.launch * len(launches.stages), 0.0)
+        return LaunchPrice(facts.rates.launch * len(launches.stages), 0.0) + behind
 
 
 def _cut_in_parts(field: HirFunction, facts: Facts) -> Launches | None:
@@ -450,9 +451,11 @@ FMAS = 128
 """Of a multiprocessor in a cycle."""
 FEW = 1 << 16
 """Points of a field's axes that are computed before a second launch begins."""
-SURE, NEAR = 0.9, 0.25
-"""Of a whole field's price: what that of its parts has to be below, since prices aren't exact; and from where on other tables of the whole
-are looked for first."""
+SURE, NEAR = 1.1, 0.25
+"""Of a whole field's price, which is too low where few blocks have long rows: what that of its parts has to be below; and from where on
+other tables of the whole are looked for first."""
+AHEAD = 1500.0
+"""Nanoseconds of a launch that pass beside the launch before it (H200)."""
 
 Way = Callable[[HirFunction, Facts], Launches | None]
 

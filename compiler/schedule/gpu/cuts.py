@@ -42,7 +42,9 @@ def cuts(field: HirFunction, facts: Facts) -> Iterator[tuple[HirFunction, ...]]:
     seen: set[tuple[frozenset[Instruction], ...]] = set()
     yield from _Cutter(products, facts, seen=seen).apart()
     yield from _Cutter(field, facts, seen=seen).before_products()
-    yield from _Cutter(in_one_pass(field) or field, facts, seen=seen).by_levels()
+    for passes in (in_one_pass(field), field):
+        if passes is not None:
+            yield from _Cutter(passes, facts, seen=seen).by_levels()
 
 
 def products_of(field: HirFunction) -> dict[Reduction | Scan, ProductSum]:

@@ -97,17 +97,20 @@ def _as_if_all_were(work: BlockWork, launch: Launch, blocks: int, facts: Facts) 
     spilled = SPILLED * max(0, work.registers + RESERVED - most) * turns * work.warps
     resident = max(1, machine.resident_blocks(threads, min(work.registers + RESERVED, most), work.shared))
     whole = sum(memory.bytes for memory in memories)
-    moved, least, factor = 0.0, 0.0, 1.0
+    moved, least, again, factor = 0.0, 0.0, 0.0, 1.0
     for memory in memories:
         bytes = min(float(memory.bytes), memory.touched * blocks)
         least += bytes
         # of what all blocks at work read again later, the caches have nothing left
-        bytes += sum(again * blocks for again, between in memory.again if between * min(blocks, resident * facts.processors) > rates.cache)
+        far = sum(repeated for repeated, between in memory.again if between * min(blocks, resident * facts.processors) > rates.cache)
+        bytes += far * blocks
+        again += far
         moved += bytes
         if bytes * 8 > whole:
             factor = max(factor, _runs(memory.run) + NARROW * log2(ALIGNMENT / max(1, min(ALIGNMENT, memory.widest))))
     # The first cache puts no stores together.
-    second = sum(max(memory.touched, SECTOR * memory.stored) for memory in memories) / rates.second_cache + ATOMIC * work.atomics
+    asked = again + sum(max(memory.touched, SECTOR * memory.stored) for memory in memories)
+    second = asked / rates.second_cache + ATOMIC * work.atomics
     first = sum(memory.wavefronts for memory in memories) + work.shared_cycles + spilled
     streams = {
         "memory": moved / rates.memory * factor,
