@@ -8,7 +8,7 @@ class GpuRates:
     """`clock`: cycles a nanosecond. `memory`: bytes a nanosecond that are read and written. `second_cache`: bytes a cycle that each
     multiprocessor reads from the L2 cache. `launch`: nanoseconds of a launch that does little. `block`: cycles between two blocks that
     begin on a multiprocessor. `latency`: cycles from a load to a value that no cache has. `cache`:
-    bytes that the L2 cache still has of what was read before, about: each half of it keeps what its own multiprocessors read."""
+    bytes that blocks at work may read, all of them together, before the L2 cache surely has nothing left of what they read first."""
 
     clock: float
     memory: float
@@ -16,7 +16,7 @@ class GpuRates:
     launch: float
     block: float
     latency: float
-    cache: float = 30e6
+    cache: float = 60e6
 
 
 H200 = GpuRates(clock=1.9, memory=4250.0, second_cache=34.0, launch=2800.0, block=157.0, latency=700.0)

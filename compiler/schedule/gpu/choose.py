@@ -451,7 +451,7 @@ FMAS = 128
 """Of a multiprocessor in a cycle."""
 FEW = 1 << 16
 """Points of a field's axes that are computed before a second launch begins."""
-SURE, NEAR = 1.1, 0.25
+SURE, NEAR = 1.05, 0.25
 """Of a whole field's price, which is too low where few blocks have long rows: what that of its parts has to be below; and from where on
 other tables of the whole are looked for first."""
 AHEAD = 1500.0
