@@ -1,12 +1,14 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import inf, prod
 
 from compiler.analysis.dependence import analyse
 from compiler.analysis.normal_forms import with_better_orders
+from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
@@ -351,14 +353,17 @@ def _cheapest(field: HirFunction, facts: Facts) -> tuple[HirFunction, ...]:
     nanoseconds, best = min(made, key=lambda each: each[0], default=(inf, ()))
     if products and nanoseconds >= SURE * whole.nanoseconds:
         whole = _whole(field, about)
-    if whole.nanoseconds * NEAR < nanoseconds < SURE * whole.nanoseconds and not facts.quick:
-        whole = _whole(field, evolve(about, quick=False))
     return best if nanoseconds < SURE * whole.nanoseconds else ()
 
 
 def _whole(field: HirFunction, facts: Facts) -> LaunchPrice:
+    """Of the field in one launch, if it can be that."""
     launches = next(_ways_to(field, facts, WHOLE), None)
-    return LaunchPrice(inf, 0.0) if launches is None else _price(launches, facts)
+    if launches is None:
+        return LaunchPrice(inf, 0.0)
+    price, sizes = _price(launches, facts), defaultdict(lambda: facts.about(Affine.of("")), facts.magnitudes)
+    idle = len(launches.launches) == 1 and launches.launches[0].blocks(sizes) < 2 * facts.processors
+    return evolve(price, nanoseconds=price.nanoseconds * IDLE) if idle else price
 
 
 def _price(launches: Launches, facts: Facts) -> LaunchPrice:
@@ -451,9 +456,10 @@ FMAS = 128
 """Of a multiprocessor in a cycle."""
 FEW = 1 << 16
 """Points of a field's axes that are computed before a second launch begins."""
-SURE, NEAR = 1.05, 0.25
-"""Of a whole field's price, which is too low where few blocks have long rows: what that of its parts has to be below; and from where on
-other tables of the whole are looked for first."""
+SURE = 0.95
+"""Of a whole field's price: what that of its parts has to be below."""
+IDLE = 1.2
+"""Times its price that a launch takes whose blocks leave some multiprocessors without work, or with half as much as others (H200)."""
 AHEAD = 1500.0
 """Nanoseconds of a launch that pass beside the launch before it (H200)."""
 

@@ -42,9 +42,10 @@ def cuts(field: HirFunction, facts: Facts) -> Iterator[tuple[HirFunction, ...]]:
     seen: set[tuple[frozenset[Instruction], ...]] = set()
     yield from _Cutter(products, facts, seen=seen).apart()
     yield from _Cutter(field, facts, seen=seen).before_products()
-    for passes in (in_one_pass(field), field):
-        if passes is not None:
-            yield from _Cutter(passes, facts, seen=seen).by_levels()
+    joined = in_one_pass(field) or field
+    yield from _Cutter(joined, facts, seen=seen).by_levels()
+    if not any(isinstance(op, Reduce) and op.monoid == "moments" for op in joined.body.body):
+        yield from _Cutter(field, facts, seen=seen).by_levels()
 
 
 def products_of(field: HirFunction) -> dict[Reduction | Scan, ProductSum]:
