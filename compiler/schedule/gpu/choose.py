@@ -1,14 +1,12 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import inf, prod
 
 from compiler.analysis.dependence import analyse
 from compiler.analysis.normal_forms import with_better_orders
-from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Scan
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
@@ -47,7 +45,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.price.block_work import NotPriced
-from compiler.schedule.gpu.price.launch_price import LaunchPrice, price_of
+from compiler.schedule.gpu.price.launch_price import LaunchPrice, price_of, sizes_of
 from compiler.schedule.gpu.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.products.best_product import product_of, products_together, with_computed
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
@@ -361,8 +359,8 @@ def _whole(field: HirFunction, facts: Facts) -> LaunchPrice:
     launches = next(_ways_to(field, facts, WHOLE), None)
     if launches is None:
         return LaunchPrice(inf, 0.0)
-    price, sizes = _price(launches, facts), defaultdict(lambda: facts.about(Affine.of("")), facts.magnitudes)
-    idle = len(launches.launches) == 1 and launches.launches[0].blocks(sizes) < 2 * facts.processors
+    price = _price(launches, facts)
+    idle = len(launches.launches) == 1 and launches.launches[0].blocks(sizes_of(launches, facts)) < 2 * facts.processors
     return evolve(price, nanoseconds=price.nanoseconds * IDLE) if idle else price
 
 

@@ -4,6 +4,7 @@ NVIDIA H200 prices are within a quarter of what was measured for most rows, maps
 from collections.abc import Mapping
 from math import log2, prod
 
+from compiler.hir.affine import Affine
 from compiler.hir.types import INDEX
 from compiler.machines.access import ALIGNMENT
 from compiler.schedule.gpu.facts import Facts
@@ -60,9 +61,7 @@ class LaunchPrice:
 
 def price_of(launches: Launches, facts: Facts, samples: int = SAMPLES) -> LaunchPrice:
     """Of all launches, one behind the other; `samples`: blocks of each that are followed. Raises `NotPriced`."""
-    known = dict(facts.magnitudes)
-    names = {parameter.name for launch in launches.launches for parameter in launch.function.parameters if parameter.type == INDEX}
-    sizes = {name: known.get(name, 1 << 16) for name in names}
+    sizes = sizes_of(launches, facts)
     total = LaunchPrice(0.0, 0.0)
     for stage in launches.stages:
         launch = stage.chosen(sizes) if isinstance(stage, Either) else stage
@@ -70,6 +69,12 @@ def price_of(launches: Launches, facts: Facts, samples: int = SAMPLES) -> Launch
             raise NotPriced("a sort")
         total = total + launch_price(launch, sizes, facts, samples)
     return total
+
+
+def sizes_of(launches: Launches, facts: Facts) -> dict[str, int]:
+    """About what their `index` parameters are."""
+    names = {parameter.name for launch in launches.launches for parameter in launch.function.parameters if parameter.type == INDEX}
+    return {name: facts.about(Affine.of(name)) for name in names}
 
 
 def launch_price(launch: Launch, sizes: Mapping[str, int], facts: Facts, samples: int = SAMPLES) -> LaunchPrice:
