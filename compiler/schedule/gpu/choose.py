@@ -351,6 +351,8 @@ def _cheapest(field: HirFunction, facts: Facts) -> tuple[HirFunction, ...]:
     nanoseconds, best = min(made, key=lambda each: each[0], default=(inf, ()))
     if products and nanoseconds >= SURE * whole.nanoseconds:
         whole = _whole(field, about)
+    if whole.nanoseconds * NEAR < nanoseconds < SURE * whole.nanoseconds and not facts.quick:
+        whole = _whole(field, evolve(about, quick=False))
     return best if nanoseconds < SURE * whole.nanoseconds else ()
 
 
@@ -454,8 +456,8 @@ FMAS = 128
 """Of a multiprocessor in a cycle."""
 FEW = 1 << 16
 """Points of a field's axes that are computed before a second launch begins."""
-SURE = 0.95
-"""Of a whole field's price: what that of its parts has to be below."""
+SURE, NEAR = 0.95, 0.25
+"""Of a whole field's price: what that of its parts has to be below; and from where on other tables of the whole are looked for first."""
 IDLE = 1.2
 """Times its price that a launch takes whose blocks leave some multiprocessors without work, or with half as much as others (H200)."""
 AHEAD = 1500.0
