@@ -11,6 +11,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Space, bytes_of
 from compiler.schedule.gpu.need import depending, read_names
+from compiler.schedule.gpu.price.block_work import cost_of
 from compiler.schedule.stages import InstructionCopy
 from runtime.records import frozen
 
@@ -25,6 +26,9 @@ Read = Callable[[Value, Builder], list[Value]]
 """What the steps from one on read."""
 Step = Callable[[Value, Sequence[Value], Sequence[Value], Builder], list[Value]]
 """A step, of its place, what is carried to it and what was read for it: what it carries on."""
+
+WRITTEN_OUT = 512
+"""Instructions of the steps that are read at once, at most, where threads are many: more take the registers of other threads."""
 
 
 @frozen(eq=False)
@@ -43,6 +47,8 @@ def march_of(op: Instruction, few: bool) -> March | None:
         return None
     loads, steps = stepping_loads(op), MOST_STEPS
     while steps * words_of(loads) > WORDS << few and steps > 1:
+        steps //= 2
+    while not few and steps > LEAST_STEPS and steps * sum(map(cost_of, op.body.body[:-1])) > WRITTEN_OUT:
         steps //= 2
     length = (op.high - op.low).value
     if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):

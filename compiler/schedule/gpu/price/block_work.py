@@ -173,7 +173,7 @@ class _Follower:
             raise NotPriced(op.mnemonic)
         if self.known.follow(op) and _dtype(op) in ("index", "i1"):
             return 0.0  # much of it is done once, or is part of an address
-        self.work.instructions += issued * _cost(op) * _elements(op, self.axes)
+        self.work.instructions += issued * cost_of(op) * _elements(op, self.axes)
         return _wait(op)
 
     def access(self, op: Instruction, memory: Value, index: Sequence[Affine], weight: float, active: Array) -> float:
@@ -235,7 +235,7 @@ def _elements(op: Instruction, axes: Mapping[str, int]) -> int:
     return max((prod(axes.get(axis, 1) for axis in value.type.axis_names) for value in values if isinstance(value.type, Tile)), default=1)
 
 
-def _cost(op: Instruction) -> float:
+def cost_of(op: Instruction) -> float:
     """Instructions of an element."""
     dtype = _dtype(op)
     wide = 2.0 if dtype in ("f64", "i64", "u64") else 1.0
