@@ -19,7 +19,7 @@ def passed(
     takes beside what it queues for, in so many turns."""
     each = blocks / processors
     most = ceil(each)
-    services = [streams["memory"] / (most * warps), *(streams[name] / (each * warps) for name in OWN)]
+    services = [streams["memory"] / (most * warps), *(streams.get(name, 0.0) / (each * warps) for name in OWN)]
     rounds, left = divmod(most, resident)
     if rounds >= MANY_ROUNDS:
         total = each * warps / throughput(waiting, [streams["memory"] / (each * warps), *services[1:]], resident * warps)
