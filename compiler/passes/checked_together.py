@@ -4,10 +4,13 @@ one by one. What the turns go along is fetched a block at a time: beside accesse
 
 for i in a..b { %k = load %x[i]  check %inside  store %out[i], (load %t[%k]) }
 =>  for block in .. { %all = for ahead in block carry(..) { .. %x[ahead] is inside }
-                      if %all likely { for i in block row_ahead=4096 { .. } } else { for i in block { .. check .. } } }"""
+                      if %all likely { for i in block row_ahead=4096 { .. } } else { for i in block { .. check .. } } }
+
+Where elements are only moved, a block is eight turns, checked in one vector and written out."""
 
 from collections.abc import Sequence
 
+from compiler.analysis.fetches import fetches
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For, Yield
@@ -20,6 +23,7 @@ from compiler.hir.types import bytes_of
 from compiler.passes.rewrite import Rebuild
 from runtime.records import define, field, frozen
 
+TURNS = 8
 BLOCK, AHEAD = 512, 4096
 """Bytes of a block of the widest elements, and how far ahead memory is fetched: more lines at once would wait."""
 
@@ -82,6 +86,9 @@ class _Together(Rebuild):
         count = into.op("max", into.index(high - low), into.index(0))
         limit = {each: self.limit(each, into) for each in self.checked[op]}
         place = "time" if op.place == "simd" else op.place
+        if fetches(op):
+            self.several(op, low, high, count, limit, place, into)
+            return []
         turns = BLOCK // max(bytes_of(mem_of(each.mem).dtype) for each in op.body.body if isinstance(each, Load | Store))
         with into.loop("block", 0, Affine.of(count.name).ceildiv(turns), place=place) as (body, loop):
             first = low + Affine.of(loop.variable.name) * turns
@@ -93,6 +100,22 @@ class _Together(Rebuild):
                         self.turn(op, Affine.of(each.variable.name), inner is then, one)
         return []
 
+    def several(self, op: For, low: Affine, high: Affine, count: Value, limit: dict[_Checked, Value], place: str, into: Builder) -> None:
+        """Turns that only move elements are so short that a block is some of them, one behind the other."""
+        lanes = "simd" if self.owner.function.axes.get("simd") == Affine.of(TURNS) else self.owner.axis("simd", TURNS)
+        middle = low + Affine.of(count.name).floordiv(TURNS) * TURNS
+        with into.loop(op.variable.name, low, middle, TURNS, place=place, row_ahead=AHEAD) as (body, loop):
+            first = Affine.of(loop.variable.name)
+            (inside,) = body.reduce("and", self.inside(op, limit, first, lanes, body), over=[lanes])
+            with body.branch(inside) as (then, otherwise, branch):
+                branch.likely = True
+                for turn in range(TURNS):
+                    self.turn(op, first + turn, True, then)
+                with otherwise.loop("turn", 0, TURNS, nounroll=True) as (one, number):
+                    self.turn(op, first + number.variable.name, False, one)
+        with into.loop(op.variable.name, middle, high, nounroll=True) as (body, loop):
+            self.turn(op, Affine.of(loop.variable.name), False, body)
+
     def limit(self, each: _Checked, into: Builder) -> Value:
         """The extent in the type of the index: its largest number, which then isn't found to be inside, where it is more."""
         dtype = dtype_of(each.load.result)
@@ -100,14 +123,22 @@ class _Together(Rebuild):
 
     def all_inside(self, op: For, limit: dict[_Checked, Value], first: Affine, behind: Affine, into: Builder) -> Value:
         with into.loop("ahead", first, behind, carried=[into.const(True, "i1")], place="simd") as (body, loop):
-            self.bind(op.variable, body.index(Affine.of(loop.variable.name)))
-            inside: Value = loop.carried[0]
-            for each, most in limit.items():
-                value = body.load(self.values[each.load.mem], [self.form(form) for form in each.load.index])
-                inside = body.both(inside, body.op("ge", value, body.const(0, dtype_of(value))))
-                inside = body.both(inside, body.op("lt", value, most))
-            body.yield_(inside)
+            inside = self.inside(op, limit, Affine.of(loop.variable.name), None, body)
+            body.yield_(body.both(loop.carried[0], inside))
         return loop.results[0]
+
+    def inside(self, op: For, limit: dict[_Checked, Value], at: Affine, lanes: str | None, into: Builder) -> Value:
+        """Whether the indices of a turn are inside, or those of turns in lanes."""
+        self.bind(op.variable, into.index(at))
+        forms = {op.variable.name: at + lanes if lanes else at}
+        inside: Value | None = None
+        for each, most in limit.items():
+            index = [self.form(form.substitute(forms) if op.variable.name in form.names else form) for form in each.load.index]
+            value = into.load(self.values[each.load.mem], index)
+            inside = into.both(inside, into.op("ge", value, into.const(0, dtype_of(value))))
+            inside = into.both(inside, into.op("lt", value, most))
+        assert inside is not None
+        return inside
 
     def turn(self, op: For, at: Affine, unchecked: bool, into: Builder) -> None:
         self.bind(op.variable, into.index(at))
