@@ -118,7 +118,7 @@ def march_along_lines(plan: MarchAlongLines, nest: Spread, work: Cooperation, st
     behind = b.op("max", b.sub(total, one), b.const(0, "index"))
     out = start.out.body
     shared: dict[Load | Store, Value] = {}
-    for op in set(plan.tiles.values()):
+    for op in dict.fromkeys(plan.tiles.values()):
         type = Mem(mem_of(op.mem).dtype, (threads, steps + max(1, WORD // _size(op))), space=Space.SHARED, align=WORD)
         shared[op] = out.emit(SharedAlloc(type=type), "lines").result
     tiles = {op: shared[tile] for op, tile in plan.tiles.items()}
