@@ -224,7 +224,7 @@ def power(body: Body, base: Number, exponent: Number, node: nodes.Node) -> Numbe
             "0109",
             f"`{words(node)}` isn't supported yet in a kernel: a power of ints needs a constant exponent of 0 to 64",
             node.span,
-            hint="write the exponent as a literal, or convert the base to a float: `(a as f64) ** b`",
+            hint="write the exponent as a literal, or `(a as f64) ** b`; the exclusive or of bits is `bit_xor(a, b)`",
         )
     dtype, weak, origin = meet(base, exponent)
     result = body.build.op("pow", value_of(body.build, base, dtype), value_of(body.build, exponent, dtype))
