@@ -59,6 +59,7 @@ def test_what_is_measured_is_kept_and_shown(api: FakeDriver, monkeypatch: pytest
             "launch": launch,
             "block": (APART - launch) * clock * processors / (1 << 20),
             "latency": H200.latency,
+            "cache": H200.cache,
         },
         rel=1e-4,
     )

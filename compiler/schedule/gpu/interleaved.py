@@ -16,9 +16,9 @@ from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.stages import InstructionCopy
 from runtime.records import evolve
 
-RESIDENT, CARRIED = 3, 1 / 3
-"""Blocks of a multiprocessor at a time, of threads whose loops carry at most such a share of the registers that leaves them: as much again
-are operands of a step, and places. On an H200 launches whose threads carry 44 to 100 bytes took 1.5, 3.2, 5.3 and 1.5 ms so, 3.4 and
+RESIDENT, CARRIED = 768, 1 / 3
+"""Threads of a multiprocessor at a time whose loops carry at most such a share of the registers that leaves them: as much again are
+operands of a step, and places. On an H200 launches whose threads carry 44 to 100 bytes took 1.5, 3.2, 5.3 and 1.5 ms so, 3.4 and
 2.5 ms (52 and 100) with the registers they like, 1.8, 5.9 and 2.3 ms (44, 64 and 100) as a launch for each part; with 152 and 288 bytes a
 thread would spill 224 and 1,676."""
 REGISTER_BYTES = 256 << 10
@@ -116,9 +116,9 @@ def _interleaved(parts: Sequence[Launch]) -> Launch:
     function = out.finish()
     function.kernel_info, function.sites = functions[0].kernel_info, functions[0].sites
     bounds = None if function.kernel_info is None else function.kernel_info.launch_bounds
-    if function.kernel_info is not None and bounds is not None:
-        registers = REGISTER_BYTES / (RESIDENT * bounds.max_threads_per_block)
-        if 0 < max(map(_carried, parts)) <= CARRIED * registers:
-            function.kernel_info = evolve(function.kernel_info, launch_bounds=evolve(bounds, min_blocks_per_sm=RESIDENT))
+    is_light = 0 < max(map(_carried, parts)) <= CARRIED * REGISTER_BYTES / RESIDENT
+    if function.kernel_info is not None and bounds is not None and is_light:
+        blocks = max(1, RESIDENT // bounds.max_threads_per_block)
+        function.kernel_info = evolve(function.kernel_info, launch_bounds=evolve(bounds, min_blocks_per_sm=blocks))
     function.calling_convention = functions[0].calling_convention
     return Launch(function, (Affine.of(total.name),), before)

@@ -285,11 +285,13 @@ def _best_tile(field: HirFunction, terms: ReusedTerms, facts: Facts, results: in
     wide = ALIGNMENT // _bytes_of_columns(terms) if terms.later or lanes_along(field, [terms.columns]) > 1 else 1
     narrow, tiles = facts.about(field.axes[terms.columns]) <= FEW_COLUMNS, list[RegisterTile]()
     across_of = (COLUMN_THREADS[0] // 2, *COLUMN_THREADS) if narrow else COLUMN_THREADS
-    for threads, across, wider, higher in product(THREADS, across_of, range(1, MOST_RESULTS + 1), (8, 6, 4, 3, 2, 1)):
+    copied = are_copied(terms, facts.machine)  # else a block's threads have what they put in shared memory in registers first
+    counts, room = (THREADS, MOST_REGISTERS) if copied else (THREADS[-1:], MOST_REGISTERS - MOST_PUT * (words - 1))
+    for threads, across, wider, higher in product(counts, across_of, range(1, MOST_RESULTS + 1), (8, 6, 4, 3, 2, 1)):
         lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= wide and wider % lanes == 0)
         rows = AxisPlan(terms.rows, "block", higher, threads=threads // across, dim=1, beside=higher % 4 == 0)
         columns = AxisPlan(terms.columns, "time" if terms.later else "block", wider // lanes, lanes, threads=across)
-        if higher * wider * words <= MOST_REGISTERS and all(wished.get(plan.axis, plan.run) == plan.run for plan in (rows, columns)):
+        if higher * wider * words <= room and all(wished.get(plan.axis, plan.run) == plan.run for plan in (rows, columns)):
             tiles.append(RegisterTile(rows, (columns,), (across, threads // across)))
     return min(tiles, key=lambda tile: _slots_of_term(field, terms, facts, results, tile), default=None)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from cpu_runs import FLOATS, INTS, NUMPY, assert_as_interpreted, pointwise
 
-from compiler.hir.core import BINARY, COMPARE, UNARY, Bitcast
+from compiler.hir.core import BINARY, BIT_COUNTS, COMPARE, UNARY, Bitcast
 from compiler.hir.module import OptimizationLevel
 
 FORMS = ("loop", "simd", "tile")
 MATH = {"exp", "exp2", "log", "log2", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "pow", "atan2"}
 NOT_FOR_INTS = (MATH - {"pow"}) | {"sqrt", "rsqrt"}
-BITS = {"and", "or", "xor", "shl", "shr", "not"}
+BITS = {"and", "or", "xor", "shl", "shr", "not", *BIT_COUNTS}
 FLOAT_VALUES = [
     0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 1e-8, 3.7e-6, 1e30, -1e30, 65504.0, 65519.0, 65520.0, 1e-40, 100.25, 257.0,
     1.0009765625,     2147483648.0, -2147483904.0, 9.3e18, 127.5, -128.5, 254.99, 1e300, 5e-324, np.inf, -np.inf, np.nan,
