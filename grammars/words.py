@@ -64,7 +64,7 @@ class Soft:
 
 COMMON_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "var": (
-        Soft("VAR", "start", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_(]"),
+        Soft("VAR", "start", rf"[ \t]+(?:{NOT_OPERATOR}[A-Za-z_(]|(?:as|step|on)[ \t]*(?::|=(?!=)))"),
         Soft("VAR", "parameter", rf"[ \t]+{NOT_OPERATOR}[A-Za-z_]\w*[ \t]*[:,=)\r\n]"),
     ),
     "step": Soft("STEP", "operand", _VALUE_FOLLOWS),

@@ -193,6 +193,18 @@ def test_soft_words_are_names_where_they_cannot_stand() -> None:
     assert kinds == ["Let", "Assign", "Let", "For", "Assign", "Assign"]
 
 
+@pytest.mark.parametrize("text", ["var step = 16", "var on: int = 1", "var as = x as i32", "mut step = 1", "let on = 2"])
+def test_words_behind_operands_are_names_of_variables(text: str) -> None:
+    (statement,) = program(text)
+    assert isinstance(statement, nodes.Let) and isinstance(statement.pattern, nodes.BindingPattern)
+    assert statement.pattern.name == text.split()[1].strip(":")
+
+
+def test_a_variable_named_var_is_still_cast() -> None:
+    (statement,) = program("var as f32")
+    assert isinstance(statement, nodes.ExpressionStatement)
+
+
 def test_tuple_patterns_and_targets() -> None:
     let, assign = program("let (a, _, (b, c)) = t\n(x, p.f, a[i]) = t")
     assert isinstance(let, nodes.Let) and isinstance(let.pattern, nodes.TuplePattern)

@@ -171,5 +171,6 @@ class _Together(Rebuild):
             digits.insert(0, b.cast(rest, "index").name)
             digits[-1] = Affine.of(digits[-1]) * lanes + beside
             position = b.index(Affine.of(row.name) + Affine.of(block.name) * self.threads)
-            value = b.load(self.memories[mem], [row.name, Affine.of(column.name) * lanes + beside])
-            b.store(target, value, [position.name, *digits], b.inbounds(position.name, type.dims[0]))
+            inside = b.inbounds(position.name, type.dims[0])
+            value = b.load(self.memories[mem], [row.name, Affine.of(column.name) * lanes + beside], inside)
+            b.store(target, value, [position.name, *digits], inside)
