@@ -16,6 +16,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import choose
+from compiler.schedule.gpu.derived.instances import ThreadInstances
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import derived_extents, most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import candidates
@@ -467,3 +468,38 @@ def test_small_matrices_have_few_threads(size: int) -> None:
     (call,) = program._session.launches_like([f"a=9999x{size}x{size}, b=9999x{size}x{size}"], "emulator:sm_90a")
     (launch,) = call.threads.launches.launches
     assert launch.blocks({"N": 9999, "K": size}) * prod(launch.block) <= 9999 * max(32, size * size)
+
+
+MEDIAN = """
+def f(x: tensor[H, W]) {
+    compute(x) {
+        for i in 0..H, j in 0..W:
+            var s: [f32; 9] = [0.0; 9]
+            for r in 0..3, q in 0..3: s[r * 3 + q] = x[clamp(i + r - 1, 0, H - 1), clamp(j + q - 1, 0, W - 1)]
+            for a in 0..8:
+                for b in 0..8 - a:
+                    if s[b] > s[b + 1]:
+                        let t = s[b]
+                        s[b] = s[b + 1]
+                        s[b + 1] = t
+            out[i, j] = s[4]
+    }
+}
+"""
+
+
+def test_choices_of_choices_take_no_exponential_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine elements are sorted by 36 exchanges, each of which chooses between results of those before it."""
+    asked = 0
+    at = ThreadInstances.at
+
+    def counted(self: ThreadInstances, number: int) -> int:
+        nonlocal asked
+        asked += 1
+        assert asked < 1_000_000
+        return at(self, number)
+
+    monkeypatch.setattr(ThreadInstances, "at", counted)
+    x = np.random.default_rng(0).random((5, 7)).astype("f4")
+    expected = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(x, 1, mode="edge"), (3, 3)).reshape(5, 7, 9), axis=-1)
+    assert np.array_equal(zynml.compile(MEDIAN, device="emulator:sm_90a").f(x), expected)

@@ -23,6 +23,8 @@ MOST_VALUES = 6000
 Node = tuple[Any, ...]
 Part = tuple[tuple[int, int], ...]
 """Coefficients of the thread's digits, by axis."""
+Answer = tuple[frozenset[int], frozenset[int], int]
+"""Conditions that a value's making asked about, those of them that were assumed then, and the value."""
 SplitForm = tuple[Part, Part, int]
 """A form: its coefficients of digits, those of the element that is looked at, and a constant."""
 
@@ -62,7 +64,9 @@ class ThreadInstances:
         self.environment = [0] * len(nest.axes)
         self.assumed: frozenset[int] = frozenset()
         self._numbers: dict[Node, int] = {}
-        self._known: list[dict[Any, int]] = [{} for _ in nest.ops]
+        self._asked: set[int] = set()
+        """Conditions about which the value in the making depends on whether they are assumed."""
+        self._known: list[dict[Any, list[Answer]]] = [{} for _ in nest.ops]
         self._keys = [_getter(axes) for axes in nest.varying]
         self._kinds: dict[Any, int] = {}
         self.templates: list[Instruction] = []
@@ -95,10 +99,11 @@ class ThreadInstances:
 
     def decided(self, number: int) -> bool | None:
         """Whether a condition holds, where that is known."""
-        if number in self.assumed:
-            return True
         node = self.nodes[number]
-        return bool(node[2]) if node[0] == "const" else None
+        if node[0] == "const":
+            return bool(node[2])
+        self._asked.add(number)
+        return True if number in self.assumed else None
 
     # ---- forms ----
 
@@ -153,13 +158,21 @@ class ThreadInstances:
         return self.node(dtype_of(of), "given", of.name) if number is None else self.at(number)
 
     def at(self, number: int) -> int:
-        """The value of an operation at the element that is looked at."""
-        key = self._keys[number](self.environment), self.assumed
-        known = self._known[number]
-        value = known.get(key)
-        if value is None:
-            value = known[key] = self._rules[number]()
+        """The value of an operation at the element that is looked at. One that was made under other assumptions serves if it asked for none
+        on which these differ: choices of choices would take exponential time otherwise."""
+        for asked, held, value in self._known[number].get(self._keys[number](self.environment), ()):
+            if asked & self.assumed == held:
+                self._asked |= asked
+                return value
+        before, self._asked = self._asked, set()
+        value = self._rules[number]()
+        self._keep(number, value)
+        self._asked |= before
         return value
+
+    def _keep(self, number: int, value: int) -> None:
+        asked = frozenset(self._asked)
+        self._known[number].setdefault(self._keys[number](self.environment), []).append((asked, asked & self.assumed, value))
 
     def _rule(self, number: int, op: Instruction) -> Callable[[], int]:
         """What computes a value of the operation."""
@@ -305,7 +318,7 @@ class ThreadInstances:
                 totals[place] = self._one_more(totals[place], combine, value, guarded)
         for element, total in zip(elements, totals, strict=True):
             self._stand(own, element)
-            self._known[number][self._keys[number](self.environment), self.assumed] = total
+            self._keep(number, total)
         self._stand(own, before)
         return totals[elements.index(tuple(before))]
 
