@@ -299,3 +299,39 @@ def test_several_short_rows_a_thread(shape: tuple[int, int], target: str, monkey
 def test_many_short_rows_are_machine_code() -> None:
     found = launches(softmax(), {"M": 1 << 21, "N": 31})
     assert ptx(found).count("ld.global") == 4
+
+
+SHORT_INNERMOST = """def f(w: tensor[N, 4], b: tensor[N, 4, i32], m: tensor[J, 3]) {
+    compute(w, b, m) { for n in 0..N, i in 0..3 {
+        var s = 0.0
+        for k in 0..4: s += w[n, k] * m[b[n, k], i]
+        out[n, i] = s
+    } }
+}"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 33, 1000, 1027])
+def test_rows_whose_innermost_axis_is_short(count: int) -> None:
+    rng = np.random.default_rng(count)
+    w, b, m = rng.standard_normal((count, 4)).astype("f4"), rng.integers(0, 5, (count, 4)).astype("i4"), rng.standard_normal((5, 3)).astype("f4")
+    expected = np.einsum("nk,nki->ni", w.astype("f8"), m.astype("f8")[b])
+    np.testing.assert_allclose(zynml.compile(SHORT_INNERMOST, device="emulator:sm_90a").f(w, b, m), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_threads_stand_along_an_axis_that_they_fill() -> None:
+    """Not along the innermost of three, and not one row a block."""
+    f = FunctionBuilder("short", Form.FIELD)
+    w, m = f.parameter("w", Mem("f32", ("N", 4), readonly=True)), f.parameter("m", Mem("f32", (64, 3, 4), readonly=True))
+    b, out = f.parameter("b", Mem("i32", ("N", 4), readonly=True)), f.parameter("out", Mem("f32", ("N", 3)))
+    f.parameter("N", INDEX)
+    for axis, extent in (("n", "N"), ("i", 3), ("k", 4)):
+        f.axis(axis, extent)
+    e = f.body
+    row = e.cast(e.load(b, ["n", "k"]), "index")
+    term = e.mul(e.load(w, ["n", "k"]), e.load(m, [row.name, "i", 1], e.inbounds(row.name, 64)))
+    (total,) = e.reduce("add", term, over=["k"], flags=("reassoc",))
+    e.store(out, total, ["n", "i"])
+    known, _, about = specialised(f.finish(), facts_of({"N": 1 << 20}, ("w", "b", "m", "out")))
+    table = block_table(known, about)
+    assert table is not None
+    assert {plan.axis: (plan.threads, plan.registers) for plan in table.plans} == {"i": (1, 3), "n": (256, 1), "k": (1, 1)}

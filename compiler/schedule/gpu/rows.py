@@ -102,10 +102,11 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     if not chain and values > KEPT_BYTES // width and any(not _begins_anew(op, along) for op in read):
         return None  # accesses short enough to begin anywhere would be more than a thread has under way, with few threads beside it
     beside = max(1, THREADS // threads) if cluster == 1 else 1
-    rows = facts.about(field.axes[common[-1]])
-    each = _rows_each(registers * lanes * lines, rows, beside, shared) if threads <= facts.machine.lanes else 1
-    plans = [AxisPlan(axis, "block") for axis in common[:-1]]
-    plans.append(AxisPlan(common[-1], "block", each, threads=beside, dim=1))
+    values = registers * lanes * lines
+    rows, inner = _rows_beside(field, common, beside, values, facts)
+    each = _rows_each(values, facts.about(field.axes[rows]), beside, shared) if threads <= facts.machine.lanes and not inner else 1
+    plans = [AxisPlan(axis, "block", inner.get(axis, 1)) for axis in common if axis != rows]
+    plans.append(AxisPlan(rows, "block", each, threads=beside, dim=1))
     plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
     plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
@@ -142,6 +143,19 @@ def column_table(field: HirFunction, common: tuple[str, ...], columns: str, alon
             resident = max(1, REGISTER_BYTES // ((needed + OTHER_BYTES) * wide * tall))
             return Table(plans, [reason], (wide, tall), resident=min(resident, MOST_RESIDENT), machine=facts.machine)
     return None
+
+
+def _rows_beside(
+    field: HirFunction, common: Sequence[str], beside: int, values: int, facts: Facts
+) -> tuple[str, dict[str, int]]:
+    """The axis along which rows stand beside each other in a block, and how many rows a thread has along others. The innermost, unless it
+    is too short for so many; it is a thread's own then, where registers hold as many more."""
+    rows = common[-1]
+    if facts.about(field.axes[rows]) * 2 > beside:
+        return rows, {}
+    longest = max(common, key=lambda axis: facts.about(field.axes[axis]))
+    extent = field.axes[rows].value
+    return longest, {rows: extent} if longest != rows and extent is not None and extent * values <= MOST_SHARED else {}
 
 
 def _rows_each(values: int, rows: int, beside: int, shared: bool) -> int:
