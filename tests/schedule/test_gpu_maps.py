@@ -227,6 +227,18 @@ def test_long_rows_that_wide_accesses_do_not_divide_are_one(columns: int | str, 
         assert found is not None and "st.global.v4.b32" in ptx(found)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16])
+def test_rows_with_gaps_are_read_as_one_long_row(dtype: type) -> None:
+    """Threads whose elements lie in one row read these alone; others read the ends of two."""
+    program = zynml.compile("def f(x: tensor[M, N]) { compute(x) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] + x[i, j] } }".replace(
+        "[M, N]", f"[M, N, {np.dtype(dtype).name.replace('uint', 'u').replace('int', 'i').replace('float', 'f')}]"
+    ), device="emulator:sm_90a", sanitize=True)
+    for shape in ((9, 333), (3, 17), (1, 1000), (5, 31), (0, 33)):
+        x = np.zeros((shape[0] + 1, shape[1] + 9), dtype)[1:, 1 : 1 + shape[1]]
+        x[...] = np.random.default_rng(1).integers(0, 99, shape)
+        np.testing.assert_array_equal(program.f(x), 2 * x.astype(np.int64))
+
+
 def test_what_is_turned_is_no_long_row() -> None:
     known, _, about = specialised(turned("i8"), facts_of({"M": 333, "N": 333}, ("x", "out")))
     assert in_one_row(known, about) is None

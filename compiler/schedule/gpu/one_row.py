@@ -13,7 +13,7 @@ from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import INDEX, Mem, bytes_of, is_float
+from compiler.hir.types import INDEX, Mem, Tile, bytes_of, is_float
 from compiler.machines.access import WORD
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts, multiplied
@@ -253,15 +253,21 @@ class OneRow(Distributing):
             return None
         assert column.more is not None
         place, length = (Affine.of(b.cast(number, "index").name) for number in (column.place, column.length))
-        runs = []
-        for side in (0, 1):
+
+        def run(side: int, b: Builder, whole: bool) -> Value:
             known = {v: pair.of(side) for v, pair in pairs.items() if pair is not None}
             along = place + Affine.of(SIMD) - side * length
-            *rows, last = self._index_of_row(op, mem, known, region, {name: along})
-            runs.append(b.load(mem, [*rows, last], b.both(None if op.where is None else known[op.where], b.inbounds(along, length))))
-        if is_float(dtype_of(op.result)):
-            return b.select(column.more, runs[1], runs[0])
-        return b.op("or", *runs)  # each is 0 where the other reads
+            where = None if op.where is None else known[op.where]
+            inside = where if whole else b.both(where, b.inbounds(along, length))
+            return b.load(mem, self._index_of_row(op, mem, known, region, {name: along}), inside)
+
+        in_one = b.op("le", b.index(place + self.lanes), b.index(length))
+        with b.branch(in_one, [Tile(dtype_of(op.result), ((SIMD, Affine((), self.lanes)),))], likely=True) as (one, two, read):
+            one.yield_(run(0, one, True))
+            first, second = run(0, two, False), run(1, two, False)
+            # of ints each is 0 where the other reads
+            two.yield_(two.select(column.more, second, first) if is_float(dtype_of(op.result)) else two.op("or", first, second))
+        return read.results[0]
 
     def pair(self, value: Value, region: TileRegion) -> _Pair | None:
         """The value for the row of the thread's first element, and for the next, where it follows from the number of the row alone."""
