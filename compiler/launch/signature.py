@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.affine import Affine
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast import nodes
@@ -126,8 +127,9 @@ def _scalar_dtype(value: Any, name: str, span: Any) -> DType:
             return DType.F64
 
 
-def _declared_dims(type: Type | None, rank: int) -> tuple[str | int | None, ...]:
-    """The dims that the declared type gives: a name, which is a size inside the block, or a number among names (`tensor[K, C, 3, 3]`)."""
+def _declared_dims(type: Type | None, rank: int) -> tuple[str | int | Affine | None, ...]:
+    """The dims that the declared type gives: a name, which is a size inside the block, a form of one (`tensor[2*H]`), or a number among
+    names (`tensor[K, C, 3, 3]`)."""
     if isinstance(type, TensorType) and isinstance(type.shape, StaticShape) and len(type.shape.dims) == rank:
         return type.shape.dims
     if isinstance(type, TensorType) and isinstance(type.shape, SymbolicShape) and type.shape.rank == rank:
@@ -135,11 +137,14 @@ def _declared_dims(type: Type | None, rank: int) -> tuple[str | int | None, ...]
     return (None,) * rank
 
 
-def _declared_dim(dim: ShapeExpr) -> str | int | None:
+def _declared_dim(dim: ShapeExpr) -> str | int | Affine | None:
+    """A form of several names is left out: none of them follows from the extent alone."""
     if not dim.terms:
         return dim.constant
     ((name, coefficient), *others) = dim.terms
-    return name if coefficient == 1 and not others and not dim.constant else None
+    if others:
+        return None
+    return name if coefficient == 1 and not dim.constant else Affine(((name, coefficient),), dim.constant)
 
 
 def _fixed_dims(compute: nodes.Compute, dims: tuple[Any, ...]) -> tuple[Any, ...]:
