@@ -1,8 +1,8 @@
-"""Floats of 16 bits. f32 are narrowed two at once: one by one they go through the unit that exponentials are made in, four times slower.
-Arithmetic needs no rounding behind it, and takes two at once where there are two, in half the instructions that it takes in f32."""
+"""Pairs of floats of 16 bits. f32 are narrowed two at once: one by one they go through the unit that exponentials are made in, four times
+slower. Arithmetic takes two at once, in half the instructions that it takes in f32, and needs no rounding behind it."""
 
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes
-from compiler.backends.llvm.narrow import from_bits, to_bits
+from compiler.backends.llvm.narrow import to_bits
 from compiler.backends.llvm.types import I32, vector
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, poison
 from compiler.backends.nvptx.frame import NvptxFrame
@@ -35,17 +35,16 @@ def pack(frame: NvptxFrame, op: Pack2) -> None:
 
 
 _OPERATIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "min": "minimum", "max": "maximum"}
-_ROUNDED = ("add", "sub", "mul")
 _ELEMENTS = {"f16": "half", "bf16": "bfloat"}
 
 
 def computes(frame: NvptxFrame, op: Binary) -> bool:
-    """Whether all elements of the result have a neighbour, along its lanes or some axis, or would be rounded by themselves."""
+    """Whether all elements of the result have a neighbour, along its lanes or some axis."""
     type = op.result.type
     if not isinstance(type, Tile) or type.dtype not in _ELEMENTS or op.operator not in _OPERATIONS or not frame.has(Feature.NARROW_FLOATS):
         return False
     axes, _, lanes = static_axes(type, frame.w.module.backend)
-    return lanes % 2 == 0 if lanes else op.operator in _ROUNDED or any(size % 2 == 0 for _, size in axes)
+    return lanes % 2 == 0 if lanes else any(size % 2 == 0 for _, size in axes)
 
 
 def compute(frame: NvptxFrame, op: Binary) -> None:
@@ -59,15 +58,12 @@ def compute(frame: NvptxFrame, op: Binary) -> None:
         a, b = (w.convert("bitcast", _bits(w, value, type.dtype), element) for value in (a, b))
         name = _OPERATIONS[op.operator]
         result = w.intrinsic(name, a, b) if op.operator in ("min", "max") else w.binary(name, a, b)
-        if type.dtype == "f16":
-            return w.convert("fpext", result, "float")
-        return _halves_of_words(w, result) if result.type.lanes else from_bits(w, w.convert("bitcast", result, "i16"), "bf16")
+        return _halves_of_words(w, result) if type.dtype == "bf16" else w.convert("fpext", result, "float")
 
     if simd is not None:
         items = [combined(*(w.splat(source.at(point), lanes) for source in sources)) for point in points(axes)]
-    elif (along := next((name for name, size in reversed(axes) if size % 2 == 0), None)) is None:
-        items = [combined(*(source.at(point) for source in sources)) for point in points(axes)]
     else:
+        along = next(name for name, size in reversed(axes) if size % 2 == 0)
         made: dict[tuple[int, ...], LlvmValue] = {}
         for first in points(axes):
             if first[along] % 2:

@@ -85,25 +85,5 @@ def test_pairs_lie_along_any_axis_of_an_even_length() -> None:
     assert text.count("sub.rn.f16x2") == 3 and ".f32" not in text
 
 
-def test_without_a_neighbour_there_are_no_pairs() -> None:
+def test_without_a_neighbour_numbers_of_16_bits_are_computed_in_32() -> None:
     assert "bf16x2 " not in compiled(parse_function(LINE.format(dtype="bf16", axis="e", extent=1))).text
-
-
-SCALARS = """func @f(%x: mem<64x{dtype}>, %y: mem<64x{dtype}>) form=C {{
-  %t = thread_idx x : index
-  %v = load %x[t] : {dtype}
-  %c = const 0.1 : {dtype}
-  %p = mul %v, %c : {dtype}
-  %s = sub %p, %v : {dtype}
-  %a = add %s, %p : {dtype}
-  store %y[t], %a }}"""
-
-
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_a_float_without_a_neighbour_is_computed_with_as_it_is(dtype: str) -> None:
-    """It needs no rounding behind each step, which takes four times as long as the step; machines without such arithmetic go by f32."""
-    function = parse_function(SCALARS.format(dtype=dtype))
-    text = compiled(function).text
-    assert text.count("cvt.rn") == (dtype == "bf16")  # of the constant
-    assert sum(text.count(f"{name}.rn.{dtype} ") + text.count(f"{name}.{dtype} ") for name in ("mul", "sub", "add")) == 3
-    assert f"mul.{dtype}" not in compiled(function, "sm_75").text
