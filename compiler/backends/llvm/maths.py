@@ -81,14 +81,21 @@ class Maths:
         return quotients
 
     def reciprocal(self, b: LlvmValue) -> LlvmValue:
-        """A GPU's approximation of 1/b, right to an ulp."""
-        element, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"
+        """A GPU's approximation of 1/b, right to an ulp of f32."""
+        return self._approximated("rcp", b)
+
+    def root_reciprocal(self, b: LlvmValue) -> LlvmValue:
+        """The same of the reciprocal of b's root."""
+        return self._approximated("rsqrt", b)
+
+    def _approximated(self, operator: str, b: LlvmValue) -> LlvmValue:
+        element, name = self.type.with_lanes(0), f"llvm.nvvm.{operator}.approx.ftz.{'d' if self.double else 'f'}"
         if not b.type.lanes:
             return self.w.call(name, element, b)
-        reciprocals = b
+        results = b
         for lane in range(b.type.lanes):
-            reciprocals = self.w.insert(reciprocals, self.w.call(name, element, self.w.extract(b, lane)), lane)
-        return reciprocals
+            results = self.w.insert(results, self.w.call(name, element, self.w.extract(b, lane)), lane)
+        return results
 
     def neg(self, a: LlvmValue) -> LlvmValue:
         return self.w.value(a.type, f"fneg {a}")

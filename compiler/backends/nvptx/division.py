@@ -6,7 +6,7 @@ one, and a second one is the rounded quotient (Markstein, Computation of element
 may overflow or lose bits to subnormals: where numbers are not in the middle of the range, four at a time are divided the long way.
 Remainders are taken with the other sign, which keeps the sign of zeros."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import frexp, inf, prod
 
 from compiler.analysis.float_bounds import is_normal
@@ -19,17 +19,18 @@ from compiler.backends.nvptx.frame import NvptxFrame
 from compiler.hir.core import Binary, Const, Unary
 from compiler.hir.types import Tile, is_float
 
-NUMERATORS = 2.0**-100, 2.0**100
-DIVISORS = 2.0**-24, 2.0**24
-ROOTED = 2.0**-100, 2.0**127
+NUMERATORS = {"float": (2.0**-100, 2.0**100), "double": (2.0**-700, 2.0**700)}
+DIVISORS = {"float": (2.0**-24, 2.0**24), "double": (2.0**-200, 2.0**200)}
+ROOTED = {"float": (2.0**-100, 2.0**127), "double": (2.0**-900, 2.0**1000)}
 FAR = 2.0**64, 2.0**-64
-TOGETHER = 4
+LEAST, TOGETHER = 2, 4
+"""Numbers for which one branch pays, and numbers that have one at most."""
 
 
 def shares_divisor(frame: NvptxFrame, op: Binary) -> bool:
     """Whether many floats are divided by one that isn't a power of two."""
     left, right = frame.values[op.left.name], frame.values[op.right.name]
-    if op.operator != "div" or not is_float(left.dtype) or left.dtype == "f64":
+    if op.operator != "div" or not is_float(left.dtype) or (left.dtype == "f64" and "afn" in op.flags):
         return False
     if isinstance(op.right.source, Const) and abs(frexp(float(op.right.source.value))[0]) in (0.0, 0.5):
         return False
@@ -39,13 +40,13 @@ def shares_divisor(frame: NvptxFrame, op: Binary) -> bool:
 def divide(frame: NvptxFrame, op: Binary) -> None:
     w, left = frame.w, frame.values[op.left.name]
     divisor = frame.values[op.right.name].scalar
-    scalar = Maths(w, F32)
+    scalar = Maths(w, divisor.type)
     if "afn" in op.flags:
         items = _about(frame, left.items, divisor)
         frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in items)))
         return
     reciprocal = scalar.div(scalar.number(1.0), divisor)
-    usual = scalar.both(scalar.is_("oge", divisor, DIVISORS[0]), scalar.is_("ole", divisor, DIVISORS[1]))
+    usual = _is_between(scalar, divisor, DIVISORS)
     quotients: list[LlvmValue] = []
     together = max(1, TOGETHER // max(1, left.lanes))
     for start in range(0, len(left.items), together):
@@ -72,11 +73,10 @@ def has_several(frame: NvptxFrame, op: Binary | Unary) -> bool:
     """Whether floats are divided each by its own, or roots taken, so many at a time that one branch for some of them pays."""
     if op.operator not in ("div", "sqrt") or "afn" in op.flags or not isinstance(op.result.type, Tile):
         return False
-    dtype = op.result.type.dtype
-    if not is_float(dtype) or dtype == "f64" or isinstance(op.operand_values[-1].source, Const):
+    if not is_float(op.result.type.dtype) or isinstance(op.operand_values[-1].source, Const):
         return False
     axes, _, lanes = static_axes(op.result.type, "NVPTX")
-    return prod(size for _, size in axes) * max(1, lanes) >= TOGETHER
+    return prod(size for _, size in axes) * max(1, lanes) >= LEAST
 
 
 def several(frame: NvptxFrame, op: Binary | Unary) -> None:
@@ -89,14 +89,24 @@ def several(frame: NvptxFrame, op: Binary | Unary) -> None:
     each = [tuple(w.extract(one, lane) for one in some) for some in operands for lane in range(lanes)] if lanes else operands
     normal = isinstance(op, Unary) and is_normal(op.value)
     results: list[LlvmValue] = []
+    known = frame.reciprocals.get(op.operand_values[-1].name, []) if op.operand_values[-1].type == type else []
+    made: list[LlvmValue] = []
     for start in range(0, len(each), TOGETHER):
         together = each[start : start + TOGETHER]
         if isinstance(op, Binary):
-            results += _branching(frame, [_quotient(w, x, y) for x, y in together], "div.rn.f32 $0, $1, $2;", together)
-        elif normal:
-            results += [_root_of_normal(w, x) for (x,) in together]
+            roots: Sequence[LlvmValue | None] = known[start : start + TOGETHER] or [None] * len(together)
+            quotients = [_quotient(w, x, y, root) for (x, y), root in zip(together, roots, strict=True)]
+            results += _branching(frame, quotients, "div", together)
+            continue
+        rooted = [_root(w, x) for (x,) in together]
+        made += [reciprocal for _, _, reciprocal in rooted]
+        if normal:  # infinity is its own root
+            pairs = zip(together, rooted, strict=True)
+            results += [w.select(Maths(w, x.type).is_("oeq", x, inf), x, root) for (x,), (root, _, _) in pairs]
         else:
-            results += _branching(frame, [_root(w, x) for (x,) in together], "sqrt.rn.f32 $0, $1;", together)
+            results += _branching(frame, [(root, fine) for root, fine, _ in rooted], "sqrt", together)
+    if made and type.dtype in ("f32", "f64"):
+        frame.reciprocals[op.result.name] = made
     if lanes:
         whole = []
         for number, some in enumerate(operands):
@@ -112,34 +122,42 @@ Checked = tuple[LlvmValue, LlvmValue]
 """A result, and whether its operands are in the middle of the range."""
 
 
-def _quotient(w: FunctionWriter, x: LlvmValue, y: LlvmValue) -> Checked:
-    m = Maths(w, F32)
-    size, divisor = m.abs(x), m.abs(y)
-    fine = m.both(m.is_("oge", divisor, DIVISORS[0]), m.is_("ole", divisor, DIVISORS[1]))
-    fine = m.both(fine, m.both(m.either(m.is_("oge", size, NUMERATORS[0]), m.is_("oeq", x, 0.0)), m.is_("ole", size, NUMERATORS[1])))
-    guess = m.reciprocal(y)
-    r = m.fma(guess, m.fma(m.neg(y), guess, m.number(1.0)), guess)
+def _is_between(m: Maths, x: LlvmValue, range: Mapping[str, tuple[float, float]]) -> LlvmValue:
+    least, most = range[m.type.element]
+    return m.both(m.is_("oge", x, least), m.is_("ole", x, most))
+
+
+def _quotient(w: FunctionWriter, x: LlvmValue, y: LlvmValue, root: LlvmValue | None) -> Checked:
+    """`root`: about the reciprocal of `y`, if `y` is a root that isn't out of the range."""
+    m = Maths(w, y.type)
+    size = m.abs(x)
+    fine = m.both(_is_between(m, m.abs(y), DIVISORS), m.either(_is_between(m, size, NUMERATORS), m.is_("oeq", x, 0.0)))
+    r = m.reciprocal(y) if root is None else root
+    error = m.fma(m.neg(y), r, m.number(1.0))
+    if m.double and root is None:
+        r = m.fma(r, m.fma(error, error, error), r)
+        error = m.fma(m.neg(y), r, m.number(1.0))
+    r = m.fma(r, error, r)
     q = m.mul(x, r)
-    for _ in range(2):
+    for _ in range(1 if m.double else 2):
         q = m.fma(m.neg(m.fma(q, y, m.neg(x))), r, q)
     return q, fine
 
 
-def _root(w: FunctionWriter, x: LlvmValue) -> Checked:
-    m = Maths(w, F32)
-    guess = w.call("llvm.nvvm.rsqrt.approx.ftz.f", F32, x)
+def _root(w: FunctionWriter, x: LlvmValue) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
+    """The root, whether the number is in the middle of the range, and about the root's reciprocal."""
+    m = Maths(w, x.type)
+    guess = m.root_reciprocal(x)
     root = m.mul(x, guess)
+    if m.double:  # a step that triples the 20 bits of the guess
+        error = m.fma(m.neg(root), guess, m.number(1.0))
+        step = m.mul(error, m.fma(error, m.number(0.375), m.number(0.5)))
+        root, guess = m.fma(root, step, root), m.fma(guess, step, guess)
     root = m.fma(m.fma(m.neg(root), root, x), m.mul(guess, m.number(0.5)), root)
-    return root, m.both(m.is_("oge", x, ROOTED[0]), m.is_("ole", x, ROOTED[1]))
+    return root, _is_between(m, x, ROOTED), guess
 
 
-def _root_of_normal(w: FunctionWriter, x: LlvmValue) -> LlvmValue:
-    """Of a number that is too large to be out of the range below; infinity is its own root."""
-    m = Maths(w, F32)
-    return m.select(m.is_("oeq", x, inf), x, _root(w, x)[0])
-
-
-def _branching(frame: NvptxFrame, made: Sequence[Checked], text: str, operands: Sequence[tuple[LlvmValue, ...]]) -> list[LlvmValue]:
+def _branching(frame: NvptxFrame, made: Sequence[Checked], operator: str, operands: Sequence[tuple[LlvmValue, ...]]) -> list[LlvmValue]:
     """The results, unless one of them isn't fine: all the long way then. That is assembly, or LLVM would take it out of its branch."""
     w = frame.w
     fine = made[0][1]
@@ -150,10 +168,10 @@ def _branching(frame: NvptxFrame, made: Sequence[Checked], text: str, operands: 
     w.start(quick)
     w.branch_if(fine, after, slow)
     w.start(slow)
-    exact = [w.assembly(text, [F32], ",".join("f" * len(some)), some)[0] for some in operands]
+    exact = [_exact(w, operator, some) for some in operands]
     w.branch(after)
     w.start(after)
-    return [w.phi(F32, [(result, quick), (long, slow)]) for (result, _), long in zip(made, exact, strict=True)]
+    return [w.phi(result.type, [(result, quick), (long, slow)]) for (result, _), long in zip(made, exact, strict=True)]
 
 
 def _quotients(
@@ -164,7 +182,7 @@ def _quotients(
     for x in numbers:
         m = Maths(w, x.type)
         s, r, size = w.splat(divisor, x.type.lanes), w.splat(reciprocal, x.type.lanes), m.abs(x)
-        inside = m.both(m.either(m.is_("oge", size, NUMERATORS[0]), m.is_("oeq", x, 0.0)), m.is_("ole", size, NUMERATORS[1]))
+        inside = m.either(_is_between(m, size, NUMERATORS), m.is_("oeq", x, 0.0))
         for number in [w.extract(inside, lane) for lane in range(x.type.lanes)] or [inside]:
             fine = m.both(fine, number)
         q = m.mul(x, r)
@@ -177,21 +195,23 @@ def _quotients(
     w.start(quick)
     w.branch_if(fine, after, slow)
     w.start(slow)
-    exact = [_exact(w, x, divisor) for x in numbers]
+    exact = [_each_exact(w, x, divisor) for x in numbers]
     w.branch(after)
     w.start(after)
     return [w.phi(q.type, [(q, quick), (e, slow)]) for q, e in zip(quotients, exact, strict=True)]
 
 
-def _exact(w: FunctionWriter, x: LlvmValue, divisor: LlvmValue) -> LlvmValue:
-    """The division itself; as assembly, or LLVM would take it out of its branch."""
+def _exact(w: FunctionWriter, operator: str, operands: Sequence[LlvmValue]) -> LlvmValue:
+    """The operation itself; as assembly, or LLVM would take it out of its branch."""
+    size, kind = ("64", "d") if operands[0].type.element == "double" else ("32", "f")
+    places = ", ".join(f"${number}" for number in range(len(operands) + 1))
+    return w.assembly(f"{operator}.rn.f{size} {places};", [operands[0].type], ",".join(kind * len(operands)), operands)[0]
 
-    def one(number: LlvmValue) -> LlvmValue:
-        return w.assembly("div.rn.f32 $0, $1, $2;", [F32], "f,f", [number, divisor])[0]
 
+def _each_exact(w: FunctionWriter, x: LlvmValue, divisor: LlvmValue) -> LlvmValue:
     if not x.type.lanes:
-        return one(x)
+        return _exact(w, "div", [x, divisor])
     quotients = x
     for lane in range(x.type.lanes):
-        quotients = w.insert(quotients, one(w.extract(x, lane)), lane)
+        quotients = w.insert(quotients, _exact(w, "div", [w.extract(x, lane), divisor]), lane)
     return quotients

@@ -76,6 +76,8 @@ class NvptxFrame(FunctionFrame):
     """Address of the fault record."""
     op: Instruction | None = None
     """The instruction at hand, for messages."""
+    reciprocals: dict[str, list[LlvmValue]] = Factory(dict)
+    """About what those of roots are, element by element, by the roots' names."""
 
     @property
     def target(self) -> GpuTarget:

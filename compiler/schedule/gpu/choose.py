@@ -33,6 +33,7 @@ from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
+from compiler.schedule.gpu.few_columns import few_column_launches
 from compiler.schedule.gpu.few_rows import few_rows, product_of_tiles
 from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks
 from compiler.schedule.gpu.flat_sums import with_flat_sum
@@ -486,6 +487,7 @@ WAYS: tuple[Way, ...] = (
     _chain,
     _by_residues,
     _product,
+    few_column_launches,
     thin_launches,
     _together,
     _few_rows,

@@ -6,13 +6,14 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 * a reduction that nothing stands around is cut in chunks, a block each, and a last block joins them."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from math import prod
 from typing import Any
 
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Contract, InBounds, Reduce, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -27,7 +28,7 @@ from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_tota
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.taking_part import bounds_of, guard_of, steps_between
-from compiler.schedule.gpu.unread import needed_where
+from compiler.schedule.gpu.unread import end_of_needed, needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
@@ -63,6 +64,8 @@ class Distributing(BlockTiles):
         """What is computed from these, in each block that needs it."""
         self.resting: dict[TileRegion, set[Value]] = {}
         """Values that are computed in a region although they don't vary there: what they read is only known there."""
+        self.fewer: dict[TileRegion, tuple[set[Value], InBounds]] = {}
+        """Where only the first registers of a row are needed: by which conditions, and which registers."""
         self.finished: set[tuple[Target, TileRegion]] = set()
         """Targets that the last block of a launch has finished, and the region whose they are."""
 
@@ -114,7 +117,7 @@ class Distributing(BlockTiles):
         """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""
         self.enter_once(region)
         if not ragged:
-            self.produce(group, region, {})
+            self.as_far_as_needed(group, region)
             return
         axes = [plan.axis for plan in ragged]
         if any(isinstance(op, Contract) for op in self.field.body.body):
@@ -132,6 +135,30 @@ class Distributing(BlockTiles):
             end = region.inside(no, axes)
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})
+
+    def as_far_as_needed(self, group: Sequence[Target], region: TileRegion) -> None:
+        """The block's part. Where conditions leave something to do to the first of a row's registers alone, as before a diagonal, with code
+        for these."""
+        b, end = region.builder, end_of_needed(self, region)
+        if end is None:
+            self.produce(group, region, {})
+            return
+        conditions, plan, last = end
+        begun, counts = self.begun, sorted({-(-plan.registers * quarter // 4) for quarter in range(1, 4)} - {plan.registers})
+        with ExitStack() as branches:
+            for count in counts:
+                inside = b.op("lt", b.index(last), b.const(count * plan.lanes * plan.threads, "index"))
+                then, b, _ = branches.enter_context(b.branch(inside))
+                few, self.begun = region.inside(then, self.once), begun
+                self.fewer[few] = conditions, InBounds(of=Affine.of(plan.digits()[0][0]), below=Affine.of(count))
+                self.produce(group, few, {})
+            self.begun = begun
+            self.produce(group, region.inside(b, self.once), {})
+
+    def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        made = super().make(op, value, region)
+        conditions, few = self.fewer.get(region, ((), None))
+        return made if few is None or value not in conditions else region.builder.op("and", made, region.builder.emit(few).result)
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""

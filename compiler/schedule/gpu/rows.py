@@ -83,7 +83,9 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
     rounding = not facts.machine.has(Feature.NARROW_FLOATS) and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
-    chain, shared = is_chain(field, along), _is_shared(field, common, along)
+    chain, shared = is_chain(field, along), bool(shared_loads(field, common, along))
+    if shared and length > facts.machine.lanes * MOST_SHARED:
+        return None  # a warp reads what all rows read, turn by turn, for several of them
     if shared and field.axes[along].value is not None:
         warp = facts.machine.lanes
         lanes = min((each for each in (16, 8, 4, 2, 1) if each <= lanes), key=lambda each: -(-length // (each * warp)) * each)
@@ -199,14 +201,14 @@ def single_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[
         return ()
     length = field.axes[along].evaluate(sizes.__getitem__)
     rows = [bytes_of(mem_of(op.mem).dtype) * length for op in field.body.body if isinstance(op, Load) and along in _names(op)]
-    odd = _is_shared(field, common_axes(field), along) or any(row % ALIGNMENT for row in rows)
+    odd = bool(shared_loads(field, common_axes(field), along)) or any(row % ALIGNMENT for row in rows)
     return tuple(sorted((name, sizes[name]) for name in names)) if odd and 0 < length <= THREADS * KEPT_BYTES // WORD else ()
 
 
-def _is_shared(field: HirFunction, common: Sequence[str], along: str) -> bool:
-    """Whether sums of rows read elements that are the same for all of them, as of a matrix and a vector."""
-    loads = [_names(op) for op in field.body.body if isinstance(op, Load)]
-    return not is_chain(field, along) and any(along in names and names.isdisjoint(common) for names in loads)
+def shared_loads(field: HirFunction, common: Sequence[str], along: str) -> list[Load]:
+    """What sums of rows read that is the same for all of them, as of a matrix and a vector."""
+    loads = [] if is_chain(field, along) else [op for op in field.body.body if isinstance(op, Load)]
+    return [op for op in loads if along in _names(op) and _names(op).isdisjoint(common)]
 
 
 def _begins_anew(op: Load, along: str) -> bool:

@@ -19,7 +19,7 @@ from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
 from compiler.schedule.gpu.lanes import SUMMED_ANYWHERE, contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.one_pass import is_joined
-from compiler.schedule.gpu.rows import column_table, is_chain, row_table
+from compiler.schedule.gpu.rows import column_table, is_chain, row_table, shared_loads
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve, frozen
@@ -55,6 +55,9 @@ WIDE = 16
 
 MANY_ROWS = 1 << 14
 """Rows that keep all warps of a large GPU at work, one a warp."""
+
+SHARING, FULL = (4, 2), 4
+"""Rows of a thread that read the same elements, the best first; and blocks for each multiprocessor that there are then, at least."""
 
 SHORT_ROW = 1024
 """Elements of a row below which a block has little to share."""
@@ -184,9 +187,13 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
         if is_chain(field, along) and length > LONG_THREADS * REDUCTION_REGISTERS * lanes:
             wide = threads = LONG_THREADS
             registers = max(1, min(REDUCTION_REGISTERS, LONG_REGISTERS // lanes))
-        rows = facts.common[-1]
+        rows, each = facts.common[-1], 1
+        if shared := shared_loads(field, facts.common, along):
+            lanes = min(lanes, ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in shared))
+            beside = prod(launch.about(field.axes[axis]) for axis in facts.common) * wide // threads
+            each = next((each for each in SHARING if beside >= each * FULL * launch.processors), 1)
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
-        plans.append(AxisPlan(rows, "block", threads=threads // wide, dim=1))
+        plans.append(AxisPlan(rows, "block", each, threads=threads // wide, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
         plans.append(AxisPlan(along, "time", registers, lanes, threads=wide))
         who = "the lanes of a warp" if wide == warp else f"{wide} threads"

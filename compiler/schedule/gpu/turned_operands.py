@@ -1,6 +1,8 @@
 """Windows over what lies along another axis than results do: neighbouring lanes would read far from each other, and each element many
 times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
 
+from collections.abc import Sequence
+
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Value
@@ -22,22 +24,29 @@ def turned_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if nest is None:
         return None
     lane = lane_axis(nest)
-    across = dict.fromkeys(op.mem for op in nest.ops if isinstance(op, Load) and not is_near(nest, op, lane))
+    across = {op.mem for op in nest.ops if isinstance(op, Load) and not is_near(nest, op, lane)}
+    turning = turned(field, [op for op in nest.ops if isinstance(op, Load) and op.mem in across], nest.axes[lane])
+    if turning is None:
+        return None
+    reading, copies = turning
+    launches = derived_launches(reading, facts)
+    return None if launches is None else copied_before(field, copies, facts, launches)
+
+
+def turned(field: HirFunction, loads: Sequence[Load], axis: str) -> tuple[HirFunction, list[Copied]] | None:
+    """The field with copies, as further parameters, of what these loads read, in which an axis lies along the last dimension. None where
+    there is nothing to copy, or no one dimension lies along the axis."""
     names = FreshNames(field)
     copies: dict[Value, tuple[Copied, tuple[int, ...]]] = {}
-    for memory in across:
-        loads = [op for op in nest.ops if isinstance(op, Load) and op.mem is memory]
-        dims = {dim for op in loads for dim, form in enumerate(op.index) if form.coefficient(nest.axes[lane])}
-        if len(dims) != 1 or any(op.pad is not None and op.where is None for op in loads):
+    for memory in dict.fromkeys(op.mem for op in loads):
+        own = [op for op in loads if op.mem is memory]
+        dims = {dim for op in own for dim, form in enumerate(op.index) if form.coefficient(axis)}
+        if len(dims) != 1 or any(op.pad is not None and op.where is None for op in own):
             return None
         (last,) = dims
         order = (*(dim for dim in range(mem_of(memory).rank) if dim != last), last)
         copies[memory] = _copied(memory, order, names), order
-    if not copies:
-        return None
-    reading = _reading(field, copies)
-    launches = derived_launches(reading, facts)
-    return None if launches is None else copied_before(field, [copy for copy, _ in copies.values()], facts, launches)
+    return (_reading(field, copies), [copy for copy, _ in copies.values()]) if copies else None
 
 
 def _copied(memory: Value, order: tuple[int, ...], names: FreshNames) -> Copied:

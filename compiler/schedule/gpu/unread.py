@@ -1,5 +1,5 @@
 """Where what a field computes is needed at all: behind choices by bounds of indices, as of a triangle, and conditions of stores. A thread
-loads nothing of which none of its elements side by side is needed."""
+loads nothing of which none of its elements side by side is needed, and a block computes nothing behind the last of a row that is."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,11 @@ from compiler.hir.core import Contract, Reduce, Scan, Select, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.taking_part import restricting
 from compiler.schedule.interior import bounds_of
+from compiler.schedule.region import TileRegion
+from compiler.schedule.table import AxisPlan
 
 Forms = frozenset[Affine]
 
@@ -55,6 +58,23 @@ def needed_where(field: HirFunction) -> Mapping[Value, Forms]:
             forms = [form for form in needed.get(op.result, frozenset()) - asked if known.issuperset(form.names)]
             found[op.result] = frozenset(restricting(forms, field.axes))
     return {value: forms for value, forms in found.items() if forms}
+
+
+def end_of_needed(placing: BlockTiles, region: TileRegion) -> tuple[set[Value], AxisPlan, Affine] | None:
+    """Conditions by which a row that a block has whole is needed up to one element, which is the same for all threads; how the row lies,
+    and that element's place in the tile. None where there are no such conditions."""
+    varying = placing.once | {plan.axis for plan in placing.table.plans if plan.place == "block" and plan.tile > 1}
+    for plan in (placing.table[axis] for axis in sorted(placing.once)):
+        ends: dict[Affine, set[Value]] = {}
+        choices = [op for op in placing.field.body.body if isinstance(op, Select) and plan.registers > 1 and not plan.beside]
+        for condition, form in [(op.condition, form) for op in choices for form in _bounds(op.condition)]:
+            last = form + Affine.of(plan.axis)
+            if last.names and varying.isdisjoint({*last.names, *placing.axes_of_values(last)}):
+                ends.setdefault(last, set()).add(condition)
+        if len(ends) == 1:
+            ((last, conditions),) = ends.items()
+            return conditions, plan, placing.form(last, region) - region.starts[plan.axis]
+    return None
 
 
 def _bounds(condition: Value) -> Forms:

@@ -1,0 +1,61 @@
+"""Sums whose terms join long rows with few columns, as a matrix by three vectors: time is what reading the rows takes. The columns, which
+lie across, are copied first, each in one run; warps stand along the sum, and a thread has all columns of some rows."""
+
+from compiler.hir.memory import Load
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.block_launches import field_launches
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import lanes_along
+from compiler.schedule.gpu.reuse import axes_of, reused_terms
+from compiler.schedule.gpu.terms_of_products import terms_of_products
+from compiler.schedule.gpu.turned_operands import turned
+from compiler.schedule.gpu.workspaces import copied_before
+from compiler.schedule.launches import Launches
+from compiler.schedule.materialise import common_axes
+from compiler.schedule.table import AxisPlan, Table
+
+MOST_COLUMNS = 8
+LEAST_ROWS, LEAST_TERMS = 1024, 1024
+ROWS, FLIGHT = 4, 2
+"""Rows of a thread, and accesses of each that it has under way."""
+ACCESSES = 4
+"""The same of single elements."""
+THREADS, RESIDENT = 256, 2
+"""Of a block; and blocks that a multiprocessor has at a time."""
+WAVES = 4
+"""Blocks for each multiprocessor from which on a warp has rows of its own."""
+
+
+def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
+    """None for a field that isn't such a sum."""
+    field = terms_of_products(field)
+    terms = reused_terms(field, facts.about)
+    if terms is None or terms.columns is None or terms.later or len(terms.sums) > 1 or terms.sums[0].over != (terms.depth,):
+        return None
+    few, rows = sorted((terms.rows, terms.columns), key=lambda axis: facts.about(field.axes[axis]))
+    columns = field.axes[few].value
+    if columns is None or not 1 < columns <= MOST_COLUMNS or {*common_axes(field)} != {few, rows}:
+        return None
+    if facts.about(field.axes[rows]) < LEAST_ROWS or facts.about(field.axes[terms.depth]) < LEAST_TERMS:
+        return None
+    loads = [op for op in field.body.body if isinstance(op, Load) and terms.depth in axes_of(op.result)]
+    across = [op for op in loads if few in axes_of(op.result)]
+    turning = turned(field, across, terms.depth)
+    if turning is None:
+        return None
+    reading, copies = turning
+    table = _table(reading, terms.depth, rows, few, columns, facts)
+    launches = field_launches(reading, table)
+    return copied_before(field, copies, facts, launches)
+
+
+def _table(field: HirFunction, depth: str, rows: str, few: str, columns: int, facts: Facts) -> Table:
+    lanes, long = lanes_along(field, [depth]), facts.about(field.axes[rows])
+    wide = facts.machine.lanes if long >= THREADS // facts.machine.lanes * ROWS * WAVES * facts.processors else THREADS
+    plans = [
+        AxisPlan(rows, "block", ROWS, threads=THREADS // wide, dim=1),
+        AxisPlan(few, "block", columns),
+        AxisPlan(depth, "time", FLIGHT if lanes > 1 else ACCESSES, lanes, threads=wide),
+    ]
+    reasons = [f"rows along {rows} are read once: a thread has {ROWS} of them by all {columns} along {few}, {wide} threads share each"]
+    return Table(plans, reasons, (wide, THREADS // wide), RESIDENT, machine=facts.machine)
