@@ -131,7 +131,7 @@ class Distributing(BlockTiles):
             inside = b.both(inside, fits)
         assert inside is not None
         with b.branch(inside) as (yes, no, _):
-            self.produce(group, region.inside(yes, axes), {})
+            self.as_far_as_needed(group, region.inside(yes, axes))
             end = region.inside(no, axes)
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})

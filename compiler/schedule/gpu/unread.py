@@ -61,19 +61,23 @@ def needed_where(field: HirFunction) -> Mapping[Value, Forms]:
 
 
 def end_of_needed(placing: BlockTiles, region: TileRegion) -> tuple[set[Value], AxisPlan, Affine] | None:
-    """Conditions by which a row that a block has whole is needed up to one element, which is the same for all threads; how the row lies,
-    and that element's place in the tile. None where there are no such conditions."""
-    varying = placing.once | {plan.axis for plan in placing.table.plans if plan.place == "block" and plan.tile > 1}
+    """Conditions by which rows that a block has whole are needed up to one element; how the rows lie, and the last such element's place in
+    the tile. None where there are no such conditions."""
+    rows = {plan.axis: plan.tile - 1 for plan in placing.table.plans if plan.place == "block" and plan.tile > 1}
     for plan in (placing.table[axis] for axis in sorted(placing.once)):
         ends: dict[Affine, set[Value]] = {}
         choices = [op for op in placing.field.body.body if isinstance(op, Select) and plan.registers > 1 and not plan.beside]
         for condition, form in [(op.condition, form) for op in choices for form in _bounds(op.condition)]:
             last = form + Affine.of(plan.axis)
-            if last.names and varying.isdisjoint({*last.names, *placing.axes_of_values(last)}):
+            if last.names and placing.once.isdisjoint(last.names) and (placing.once | {*rows}).isdisjoint(placing.axes_of_values(last)):
                 ends.setdefault(last, set()).add(condition)
         if len(ends) == 1:
             ((last, conditions),) = ends.items()
-            return conditions, plan, placing.form(last, region) - region.starts[plan.axis]
+            form = placing.form(last, region) - region.starts[plan.axis]
+            for axis, further in rows.items():  # of the row whose last element is the farthest
+                step = last.coefficient(axis)
+                form += (region.starts[axis] + (further if step > 0 else 0) - region.forms[axis]) * step
+            return conditions, plan, form
     return None
 
 
