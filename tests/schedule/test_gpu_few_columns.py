@@ -57,14 +57,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("loops", LOOPS)
-@pytest.mark.parametrize(("dtype", "shape"), [("f32", (37, 41, 3)), ("bf16", (33, 33, 5)), ("f16", (70, 64, 2)), ("f64", (31, 67, 8)), ("i32", (1, 40, 4))])
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("f32", (37, 41, 3)), ("bf16", (33, 33, 5)), ("f16", (70, 64, 2)), ("f64", (31, 67, 8)), ("i32", (1, 40, 4))]
+)
 @pytest.mark.parametrize("architecture", ["sm_90a", "sm_80"])
 def test_few_columns(dtype: str, shape: tuple[int, int, int], loops: str, architecture: str) -> None:
     n, k, m = shape
     random = np.random.default_rng(n)
     zero = "0i32" if dtype == "i32" else "0.0"
-    for length, terms, k in (("K", "K", k), ("N", "i + 1", n)):
-        x, y = (random.integers(-9, 10, each).astype(DTYPES[dtype]) for each in ((n, 2 * k), (k, m)))
+    for length, terms, depth in (("K", "K", k), ("N", "i + 1", n)):
+        x, y = (random.integers(-9, 10, each).astype(DTYPES[dtype]) for each in ((n, 2 * depth), (depth, m)))
         source = PRODUCT.format(dtype=dtype, length=length, loops=LOOPS[loops], zero=zero, terms=terms)
         seen = x[:, ::2].astype(np.float64)
         seen = seen if terms == "K" else np.tril(seen)

@@ -21,6 +21,7 @@ from compiler.backends.nvptx import (
     faults,
     fragments,
     hopper,
+    narrow_ints,
     overlap,
     pairs,
     runs,
@@ -37,7 +38,7 @@ from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, InBounds, Pack2, Unary
+from compiler.hir.core import Binary, Cast, Const, InBounds, Pack2, Unary
 from compiler.hir.gpu import (
     Atomic,
     ClusterStore,
@@ -157,6 +158,8 @@ def emit(frame: NvptxFrame, op: Instruction) -> None:
             pairs.pack(frame, op)
         case Binary() if pairs.computes(frame, op):
             pairs.compute(frame, op)
+        case Cast() if (source := narrow_ints.narrow_source(frame, op)) is not None:
+            narrow_ints.to_f32(frame, op, source)
         case Binary() if division.shares_divisor(frame, op):
             division.divide(frame, op)
         case Binary() | Unary() if division.has_several(frame, op):

@@ -16,14 +16,10 @@ from compiler.schedule.table import AxisPlan, Table
 
 MOST_COLUMNS = 8
 LEAST_ROWS, LEAST_TERMS = 1024, 1024
-ROWS, FLIGHT = 4, 2
-"""Rows of a thread, and accesses of each that it has under way."""
-ACCESSES = 4
-"""The same of single elements."""
-THREADS, RESIDENT = 256, 2
+ROWS, FLIGHT, SINGLE_FLIGHT = 2, 2, 4
+"""Rows of a thread, and accesses of each that it has under way, of single elements too."""
+THREADS, RESIDENT = 256, 3
 """Of a block; and blocks that a multiprocessor has at a time."""
-WAVES = 4
-"""Blocks for each multiprocessor from which on a warp has rows of its own."""
 
 
 def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
@@ -50,12 +46,11 @@ def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _table(field: HirFunction, depth: str, rows: str, few: str, columns: int, facts: Facts) -> Table:
-    lanes, long = lanes_along(field, [depth]), facts.about(field.axes[rows])
-    wide = facts.machine.lanes if long >= THREADS // facts.machine.lanes * ROWS * WAVES * facts.processors else THREADS
+    lanes, warp = lanes_along(field, [depth]), facts.machine.lanes
     plans = [
-        AxisPlan(rows, "block", ROWS, threads=THREADS // wide, dim=1),
+        AxisPlan(rows, "block", ROWS, threads=THREADS // warp, dim=1),
         AxisPlan(few, "block", columns),
-        AxisPlan(depth, "time", FLIGHT if lanes > 1 else ACCESSES, lanes, threads=wide),
+        AxisPlan(depth, "time", FLIGHT if lanes > 1 else SINGLE_FLIGHT, lanes, threads=warp),
     ]
-    reasons = [f"rows along {rows} are read once: a thread has {ROWS} of them by all {columns} along {few}, {wide} threads share each"]
-    return Table(plans, reasons, (wide, THREADS // wide), RESIDENT, machine=facts.machine)
+    reasons = [f"rows along {rows} are read once: a warp has {ROWS} of them by all {columns} along {few}"]
+    return Table(plans, reasons, (warp, THREADS // warp), RESIDENT, machine=facts.machine)

@@ -16,7 +16,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.machines.gpu import Feature, GpuMachine
+from compiler.machines.gpu import Feature
 from compiler.passes.dce import dce
 from compiler.passes.rewrite import rewrite
 from compiler.schedule.gpu.block_launches import launches_of_blocks
@@ -46,8 +46,8 @@ THREADS = (64, 128, 256)
 share what is put in shared memory."""
 ALL_THREADS = 512
 """Of a multiprocessor at a time: each has 128 registers."""
-LINE_THREADS = 128
-"""Where a block's results lie along one axis."""
+LINE_THREADS, LINE_SLICES = 128, 10
+"""Where a block's results lie along one axis; and slices of as many terms for each multiprocessor, below which slices are half as long."""
 
 LEAST_RESULTS = 1 << 14
 """Below which a device isn't filled by tiles of results."""
@@ -233,7 +233,7 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     plans = {plan.axis: plan for plan in (tile.rows, *tile.columns)}
     for axis in field.axes:
         if axis == terms.depth:
-            plans[axis] = AxisPlan(axis, "time", _slice(field, terms, tile, depth, facts.machine))
+            plans[axis] = AxisPlan(axis, "time", _slice(field, terms, tile, depth, facts))
         else:
             plans.setdefault(axis, AxisPlan(axis, "block" if axis in common else "time"))
     ordered = [axis for axis in common if axis not in (terms.rows, terms.columns)] + [terms.rows]
@@ -274,7 +274,7 @@ class RegisterTile:
 
 def _line(terms: ReusedTerms, rows: int) -> RegisterTile:
     """Results along one axis: a few a thread, as long as there are enough for all threads of a device that share sums."""
-    each = next((each for each in (4, 2) if rows >= each * LINE_THREADS * 16), 1)
+    each = next((each for each in (4, 2) if rows >= each * LINE_THREADS * 8), 1)
     return RegisterTile(AxisPlan(terms.rows, "block", each, threads=LINE_THREADS), (), (LINE_THREADS,))
 
 
@@ -310,7 +310,7 @@ def _slots_of_term(field: HirFunction, terms: ReusedTerms, facts: Facts, results
     waves = max(1.0, blocks / facts.processors)
     reads = terms.along(terms.rows) / (width // columns.threads) + terms.along(terms.columns) / (tile.rows.registers * columns.lanes)
     put = STAGING_SLOTS * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
-    slices = ceil(depth / parts / _slice(field, terms, tile, depth, facts.machine))
+    slices = ceil(depth / parts / _slice(field, terms, tile, depth, facts))
     gaps = LANES * (BEGIN + SLICE * slices) / (tile.resident**2 * height * width * depth / parts)
     cost = padded * ceil(waves) / waves * (terms.slots * max(1, size // 4) + reads * max(1, side // 4) + put + gaps)
     cost += padded * _store_slots(field, terms, columns.threads, columns.lanes, facts) / depth
@@ -343,10 +343,12 @@ def _store_slots(field: HirFunction, terms: ReusedTerms, across: int, lanes: int
     return LINE_CYCLES * LANES * lines / (beside * lanes)
 
 
-def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int, machine: GpuMachine) -> int:
+def _slice(field: HirFunction, terms: ReusedTerms, tile: RegisterTile, depth: int, facts: Facts) -> int:
     """Terms of which the block has all elements at a time: so many that the last slice is nearly full, too."""
+    machine = facts.machine
     if terms.columns is None:
-        return min(LINE_THREADS, power_of_two(depth))
+        few = facts.about(field.axes[terms.rows]) * depth < LINE_SLICES * facts.processors * tile.rows.run * LINE_THREADS
+        return min(LINE_THREADS // 2 if few else LINE_THREADS, power_of_two(depth))
     extents = {plan.axis: plan.run for plan in (tile.rows, *tile.columns)}
     elements = {value: prod(extents.get(axis, 1) for axis in axes_of(value)) for value in terms.shared}
     each = sum(bytes_of(dtype_of(value)) * count for value, count in elements.items())

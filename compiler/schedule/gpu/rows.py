@@ -83,8 +83,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
     rounding = not facts.machine.has(Feature.NARROW_FLOATS) and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
-    chain, shared = is_chain(field, along), bool(shared_loads(field, common, along))
-    if shared and length > facts.machine.lanes * MOST_SHARED:
+    chain, shared = is_chain(field, along), shared_lanes(field, common, along)
+    if 0 < shared < lanes and length > facts.machine.lanes * MOST_SHARED:
         return None  # a warp reads what all rows read, turn by turn, for several of them
     if shared and field.axes[along].value is not None:
         warp = facts.machine.lanes
@@ -106,7 +106,7 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     beside = max(1, THREADS // threads) if cluster == 1 else 1
     values = registers * lanes * lines
     rows, inner = _rows_beside(field, common, beside, values, facts)
-    each = _rows_each(values, facts.about(field.axes[rows]), beside, shared) if threads <= facts.machine.lanes and not inner else 1
+    each = _rows_each(values, facts.about(field.axes[rows]), beside, shared > 0) if threads <= facts.machine.lanes and not inner else 1
     plans = [AxisPlan(axis, "block", inner.get(axis, 1)) for axis in common if axis != rows]
     plans.append(AxisPlan(rows, "block", each, threads=beside, dim=1))
     plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
@@ -201,14 +201,16 @@ def single_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[
         return ()
     length = field.axes[along].evaluate(sizes.__getitem__)
     rows = [bytes_of(mem_of(op.mem).dtype) * length for op in field.body.body if isinstance(op, Load) and along in _names(op)]
-    odd = bool(shared_loads(field, common_axes(field), along)) or any(row % ALIGNMENT for row in rows)
+    odd = shared_lanes(field, common_axes(field), along) > 0 or any(row % ALIGNMENT for row in rows)
     return tuple(sorted((name, sizes[name]) for name in names)) if odd and 0 < length <= THREADS * KEPT_BYTES // WORD else ()
 
 
-def shared_loads(field: HirFunction, common: Sequence[str], along: str) -> list[Load]:
-    """What sums of rows read that is the same for all of them, as of a matrix and a vector."""
+def shared_lanes(field: HirFunction, common: Sequence[str], along: str) -> int:
+    """Elements that 16 bytes hold of what sums of rows read that is the same for all of them, as of a matrix and a vector; 0 where nothing
+    is."""
     loads = [] if is_chain(field, along) else [op for op in field.body.body if isinstance(op, Load)]
-    return [op for op in loads if along in _names(op) and _names(op).isdisjoint(common)]
+    sizes = [bytes_of(mem_of(op.mem).dtype) for op in loads if along in _names(op) and _names(op).isdisjoint(common)]
+    return ALIGNMENT // max(sizes) if sizes else 0
 
 
 def _begins_anew(op: Load, along: str) -> bool:

@@ -17,9 +17,9 @@ from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
-from compiler.schedule.gpu.lanes import SUMMED_ANYWHERE, contiguous_where_most_is, lanes_along, power_of_two
+from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.one_pass import is_joined
-from compiler.schedule.gpu.rows import column_table, is_chain, row_table, shared_loads
+from compiler.schedule.gpu.rows import column_table, is_chain, row_table, shared_lanes
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve, frozen
@@ -47,6 +47,9 @@ LONG_REGISTERS = 16
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
 
+COLUMNS_ANYWHERE = {1: 4, 2: 4}
+"""Elements of so many bytes of neighbouring columns that are read at once from any address."""
+
 IN_FLIGHT, MOST_IN_FLIGHT = 64, 16
 """Bytes, and loads, that a thread has under way down columns."""
 
@@ -56,8 +59,9 @@ WIDE = 16
 MANY_ROWS = 1 << 14
 """Rows that keep all warps of a large GPU at work, one a warp."""
 
-SHARING, FULL = (4, 2), 4
-"""Rows of a thread that read the same elements, the best first; and blocks for each multiprocessor that there are then, at least."""
+SHARING, FULL, SHARING_RESIDENT = (4, 2), 4, 3
+"""Rows of a thread that read the same elements, the best first; blocks for each multiprocessor that there are then, at least; and blocks
+that it has at a time."""
 
 SHORT_ROW = 1024
 """Elements of a row below which a block has little to share."""
@@ -188,23 +192,24 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
             wide = threads = LONG_THREADS
             registers = max(1, min(REDUCTION_REGISTERS, LONG_REGISTERS // lanes))
         rows, each = facts.common[-1], 1
-        if shared := shared_loads(field, facts.common, along):
-            lanes = min(lanes, ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in shared))
+        resident = None
+        if 0 < (narrow := shared_lanes(field, facts.common, along)) < lanes:  # neighbouring lanes read 16 bytes each of that
             beside = prod(launch.about(field.axes[axis]) for axis in facts.common) * wide // threads
             each = next((each for each in SHARING if beside >= each * FULL * launch.processors), 1)
+            lanes, resident = narrow, SHARING_RESIDENT
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
         plans.append(AxisPlan(rows, "block", each, threads=threads // wide, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
         plans.append(AxisPlan(along, "time", registers, lanes, threads=wide))
         who = "the lanes of a warp" if wide == warp else f"{wide} threads"
         reasons = [f"{along} lies along {who}: memory is contiguous along it"]
-        return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
+        return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), resident, machine=launch.machine))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     if len(inside) == 1 and free == inside and (kept := column_table(field, facts.common, columns, inside[0], launch)) is not None:
         return kept
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     joined = any(is_joined(op) for op in field.body.body)  # rows of threads join as many means as they have lanes
-    lanes = lanes_along(field, [columns], anywhere={} if joined else SUMMED_ANYWHERE)
+    lanes = lanes_along(field, [columns], anywhere={} if joined else COLUMNS_ANYWHERE)
     wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
     plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
     reasons = [f"{columns} lies along the threads: memory is contiguous along it"]
@@ -234,7 +239,7 @@ def _columns_at_once(field: HirFunction, lanes: int) -> tuple[int, int]:
     """Blocks of columns that a multiprocessor has at a time, and bytes that a thread has under way: fewer blocks have room for more of
     them, but loads that are narrower than a vector are as many as there may be anyway."""
     width = max((bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)), default=1)
-    return (RESIDENT - 1, 2 * IN_FLIGHT) if width * lanes >= ALIGNMENT else (RESIDENT, IN_FLIGHT)
+    return (RESIDENT - 1, 2 * IN_FLIGHT) if width * lanes >= ALIGNMENT // 2 else (RESIDENT, IN_FLIGHT)
 
 
 def _in_flight(field: HirFunction, lanes: int, turns: int, bytes: int = IN_FLIGHT) -> int:
