@@ -29,6 +29,8 @@ def ptx(call: str, dtype: str) -> str:
         match call:
             case "root of more":
                 return f.body.op("sqrt", f.body.op("add", f.body.op("abs", a), f.body.const(1.0, dtype)))
+            case "quotient by a root":
+                return f.body.op("div", a, f.body.op("sqrt", f.body.op("add", f.body.op("abs", b), f.body.const(1.0, dtype))))
             case "root":
                 return f.body.op("sqrt", a)
             case _:
@@ -43,11 +45,18 @@ def ptx(call: str, dtype: str) -> str:
     return module.text
 
 
-@pytest.mark.parametrize(("call", "quick", "slow"), [("div", "rcp.approx", "div.rn.f32"), ("root", "rsqrt.approx", "sqrt.rn.f32")])
-def test_several_at_a_time_have_one_branch(call: str, quick: str, slow: str) -> None:
-    text = ptx(call, "f32")
-    assert text.count(quick) == text.count(slow) > 0
-    assert {block.count(slow) for block in text.split("$L")} == {0, 4}
+@pytest.mark.parametrize(("dtype", "each"), [("f32", 4), ("f64", 2)])
+@pytest.mark.parametrize(("call", "quick", "slow"), [("div", "rcp.approx", "div.rn"), ("root", "rsqrt.approx", "sqrt.rn")])
+def test_several_at_a_time_have_one_branch(call: str, quick: str, slow: str, dtype: str, each: int) -> None:
+    text = ptx(call, dtype)
+    assert text.count(quick) == text.count(f"{slow}.{dtype}") > 0
+    assert {block.count(slow) for block in text.split("$L")} == {0, each}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_a_quotient_by_a_root_has_the_reciprocal_already(dtype: str) -> None:
+    text = ptx("quotient by a root", dtype)
+    assert "rsqrt.approx" in text and "rcp.approx" not in text and "div.rn" in text
 
 
 def test_roots_of_numbers_of_full_precision_have_none() -> None:
@@ -73,3 +82,18 @@ def test_in_the_emulator(call: str, count: int) -> None:
     with np.errstate(all="ignore"):
         want = {"x[i] / y[i]": x / y, "sqrt(x[i])": np.sqrt(x), "min(x[i], y[i])": np.minimum(x, y)}.get(call, np.sqrt(np.abs(x) + 1))
     np.testing.assert_array_equal(program.f(x, y), want)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16"])
+def test_narrow_ints_become_f32_without_a_conversion(dtype: str) -> None:
+    """One byte, or two, are put behind the bits of 2**23; wider ints are converted."""
+    f = FunctionBuilder("f", Form.FIELD)
+    x, out = f.parameter("x", Mem(dtype, ("N",), readonly=True)), f.parameter("out", Mem("f32", ("N",)))
+    f.parameter("N", INDEX)
+    f.axis("i", "N")
+    f.body.store(out, f.body.cast(f.body.cast(f.body.load(x, ["i"]), "i32"), "f32"), ["i"])
+    known, _, about = specialised(f.finish(), facts_of({"N": 1 << 24}, ("x", "out")))
+    found = map_launches(known, about)
+    assert found is not None
+    text = compile_kernels([one.function for one in found.launches], gpu_target("sm_90a")).text
+    assert "prmt.b32" in text and "cvt.rn.f32" not in text
