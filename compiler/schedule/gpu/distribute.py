@@ -27,7 +27,7 @@ from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.one_pass import is_joined, joined, nothing_joined, tile_joined
-from compiler.schedule.gpu.taking_part import bounds_of, guard_of, long_before_short, steps_between
+from compiler.schedule.gpu.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.gpu.unread import end_of_needed, needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
@@ -110,10 +110,8 @@ class Distributing(BlockTiles):
         return number
 
     def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
-        """Which tile of results comes at a turn: in the order of the axes, or backwards so that long sums don't come last."""
-        sums = [op for op in self.field.body.body if isinstance(op, Reduce | Contract)]
-        bounds = [(form, op.over) for op in sums for form in self.terms_between(op)]
-        return long_before_short(self.field, b, number, total, [plan.axis for plan in plans], bounds)
+        """Which tile of results comes at a turn: in the order of the axes."""
+        return number
 
     def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
         """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""

@@ -1,12 +1,19 @@
 """Sums whose terms join long rows with few columns, as a matrix by three vectors: time is what reading the rows takes. The columns, which
 lie across, are copied first, each in one run; warps stand along the sum, and a thread has all columns of some rows."""
 
+from collections.abc import Sequence
+
+from compiler.hir.build import Builder
+from compiler.hir.core import Reduce
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.block_launches import field_launches
+from compiler.schedule.gpu.block_launches import launches_of_blocks
+from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.reuse import axes_of, reused_terms
+from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.terms_of_products import terms_of_products
 from compiler.schedule.gpu.turned_operands import turned
 from compiler.schedule.gpu.workspaces import copied_before
@@ -16,7 +23,7 @@ from compiler.schedule.table import AxisPlan, Table
 
 MOST_COLUMNS = 8
 LEAST_ROWS, LEAST_TERMS = 1024, 1024
-ROWS, FLIGHT, SINGLE_FLIGHT = 2, 2, 4
+ROWS, FLIGHT, SINGLE_FLIGHT = 2, 1, 4
 """Rows of a thread, and accesses of each that it has under way, of single elements too."""
 THREADS, RESIDENT = 256, 3
 """Of a block; and blocks that a multiprocessor has at a time."""
@@ -41,7 +48,7 @@ def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     reading, copies = turning
     table = _table(reading, terms.depth, rows, few, columns, facts)
-    launches = field_launches(reading, table)
+    launches = launches_of_blocks(_LongRowsFirst(reading, table).run())
     return copied_before(field, copies, facts, launches)
 
 
@@ -54,3 +61,9 @@ def _table(field: HirFunction, depth: str, rows: str, few: str, columns: int, fa
     ]
     reasons = [f"rows along {rows} are read once: a warp has {ROWS} of them by all {columns} along {few}"]
     return Table(plans, reasons, (warp, THREADS // warp), RESIDENT, machine=facts.machine)
+
+
+class _LongRowsFirst(Distributing):
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        bounds = [(form, op.over) for op in self.field.body.body if isinstance(op, Reduce) for form in self.terms_between(op)]
+        return long_before_short(self.field, b, number, total, [plan.axis for plan in plans], bounds)

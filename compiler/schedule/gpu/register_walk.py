@@ -24,6 +24,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.reuse import ReusedTerms, are_copied, axes_of, behind, copied
+from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.whole_results import skipped
 from compiler.schedule.interior import least_of
 from compiler.schedule.region import Accumulators, Target, TileLoop, TileRegion, by_target
@@ -48,6 +49,11 @@ class RegisterDistributing(Distributing):
         self.terms, self.processors = terms, processors
         self.slice_digits: dict[tuple[int, str], str] = {}
         """Axes of what a thread puts in shared memory, by the number of what is shared and the axis that they are digits of."""
+
+    def tile_of_turn(self, b: Builder, number: Value, total: Value, plans: Sequence[AxisPlan]) -> Value:
+        """So that long sums don't come last."""
+        bounds = [(form, op.over) for op in self.terms.sums for form in self.terms_between(op)]
+        return long_before_short(self.field, b, number, total, [plan.axis for plan in plans], bounds)
 
     # ---- tiles that have nothing to do ----
 

@@ -225,21 +225,19 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     while shared is not None and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
         wide *= 2
     plans[-1] = evolve(plans[-1], threads=wide)
-    resident, flying = _columns_at_once(field, lanes)
-    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), flying) if shared is not None else 1
+    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), _columns_at_once(field, lanes)) if shared is not None else 1
     for axis in sorted(inside, key=lambda axis: axis != shared):
         plans.append(AxisPlan(axis, "time", registers, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
         return Table(plans, reasons, (wide,), machine=launch.machine)
     reasons.append(f"{shared} is shared by rows of threads")
-    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=resident, machine=launch.machine))
+    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=RESIDENT, machine=launch.machine))
 
 
-def _columns_at_once(field: HirFunction, lanes: int) -> tuple[int, int]:
-    """Blocks of columns that a multiprocessor has at a time, and bytes that a thread has under way: fewer blocks have room for more of
-    them, but loads that are narrower than a vector are as many as there may be anyway."""
+def _columns_at_once(field: HirFunction, lanes: int) -> int:
+    """Bytes that a thread has under way; narrow loads are as many as there may be anyway."""
     width = max((bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)), default=1)
-    return (RESIDENT - 1, 2 * IN_FLIGHT) if width * lanes >= ALIGNMENT // 2 else (RESIDENT, IN_FLIGHT)
+    return 2 * IN_FLIGHT if width * lanes >= ALIGNMENT // 2 else IN_FLIGHT
 
 
 def _in_flight(field: HirFunction, lanes: int, turns: int, bytes: int = IN_FLIGHT) -> int:
