@@ -92,7 +92,7 @@ def test_only_the_columns_are_copied() -> None:
     copied, summed = made.launches
     assert made.words[0].startswith("y is copied first")
     assert copied.blocks({"N": 28807}) * 128 < 28807 * 2
-    assert summed.blocks({"N": 28807}) == -(-28807 // 32)
+    assert summed.blocks({"N": 28807}) == -(-28807 // 16)
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f32", "f16"])
@@ -115,7 +115,7 @@ def test_a_thread_has_several_rows_that_read_one_vector() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
-@pytest.mark.parametrize("size", [1, 3, 31, 700])
+@pytest.mark.parametrize("size", [1, 31, 300])
 @pytest.mark.parametrize(("architecture", "threads"), [("sm_90a", 256), ("sm_80", 256), ("sm_90a", 32)])
 def test_rows_up_to_a_diagonal(dtype: str, size: int, architecture: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One block, or several, or a cluster of small ones a row; a row of NaN, one that begins with infinity; what isn't needed isn't seen."""

@@ -225,7 +225,7 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     while shared is not None and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
         wide *= 2
     plans[-1] = evolve(plans[-1], threads=wide)
-    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), _columns_at_once(field, lanes)) if shared is not None else 1
+    registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), 2) if shared is not None else 1
     for axis in sorted(inside, key=lambda axis: axis != shared):
         plans.append(AxisPlan(axis, "time", registers, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
@@ -234,16 +234,12 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=RESIDENT, machine=launch.machine))
 
 
-def _columns_at_once(field: HirFunction, lanes: int) -> int:
-    """Bytes that a thread has under way; narrow loads are as many as there may be anyway."""
-    width = max((bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load)), default=1)
-    return 2 * IN_FLIGHT if width * lanes >= ALIGNMENT // 2 else IN_FLIGHT
-
-
-def _in_flight(field: HirFunction, lanes: int, turns: int, bytes: int = IN_FLIGHT) -> int:
-    """Loads of a thread at once: as many bytes as hide their latency, of no more turns than there are."""
+def _in_flight(field: HirFunction, lanes: int, turns: int, more: int = 1) -> int:
+    """Loads of a thread at once: as many bytes as hide their latency, of no more turns than there are. `more`: times as many where loads
+    are wide; of narrow ones there are as many as there may be anyway."""
     loads = [op for op in field.body.body if isinstance(op, Load)]
     width = max((bytes_of(mem_of(op.mem).dtype) for op in loads), default=1)
+    bytes = IN_FLIGHT * more if width * lanes >= ALIGNMENT // 2 else IN_FLIGHT
     most = max(REDUCTION_REGISTERS, min(MOST_IN_FLIGHT, bytes // (lanes * width * max(1, len(loads)))))
     return max(REDUCTION_REGISTERS, min(most, power_of_two(turns + 1) // 2))
 
