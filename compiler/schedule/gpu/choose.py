@@ -428,8 +428,7 @@ def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:
     if product is None:
         return None
     tiles = ProductTiles(field, product.cut).run()
-    placing = FewRowsBlocks(*product_of_tiles(tiles, facts.machine))
-    return evolve(_of_forms(placing, {"tile": tiles}), words=product.words)
+    return evolve(_of_forms(FewRowsBlocks(*product_of_tiles(tiles, facts.machine)), {"tile": tiles}), words=product.words)
 
 
 def _scan(field: HirFunction, facts: Facts) -> Launches | None:
