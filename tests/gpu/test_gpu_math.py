@@ -90,6 +90,17 @@ def test_roots_and_quotients_are_rounded_right(dtype: str) -> None:
         np.testing.assert_array_equal(on_device("rsqrt(x)", dtype, x), (KINDS[dtype](1) / np.sqrt(x)).astype(x.dtype))
         np.testing.assert_array_equal(on_device("x / y", dtype, x, y), x / y)
         np.testing.assert_array_equal(on_device("sqrt(abs(x) + 1.0)", dtype, x), np.sqrt(np.abs(x) + KINDS[dtype](1)))
+        np.testing.assert_array_equal(on_device("y / sqrt(x)", dtype, x, y), y / np.sqrt(x))
+        np.testing.assert_array_equal(on_device("y / sqrt(abs(x) + 1.0)", dtype, x, y), y / np.sqrt(np.abs(x) + KINDS[dtype](1)))
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16"])
+def test_narrow_ints_as_floats(dtype: str) -> None:
+    """All of them; the whole numbers of 16 bits and fewer are floats."""
+    kind = np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}")
+    x = np.arange(np.iinfo(kind).min, np.iinfo(kind).max + 1).astype(kind)
+    text = f"def f(x: tensor[N, {dtype}]) {{ compute(x) -> tensor[N, f32] {{ for i in 0..N: out[i] = x[i] as f32 }} }}"
+    np.testing.assert_array_equal(np.asarray(zynml.compile(text, device="cuda:0").f(x)), x.astype(np.float32))
 
 
 @pytest.mark.parametrize(("call", "ufunc"), [("min", np.minimum), ("max", np.maximum)])
