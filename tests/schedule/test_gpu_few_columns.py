@@ -95,6 +95,22 @@ def test_only_the_columns_are_copied() -> None:
     assert summed.blocks({"N": 28807}) == -(-28807 // 16)
 
 
+def test_rows_that_lie_across_are_no_long_rows() -> None:
+    source = PRODUCT.format(dtype="f32", length="K", loops=LOOPS["by rows"], zero="0.0", terms="K").replace("x[i, k]", "x[k, i]")
+    source = source.replace("x: tensor[N, K, f32]", "x: tensor[K, N, f32]").replace("M,", "3,").replace("..M", "..3")
+    made = launches(built(source), {"N": 20000, "K": 20000}, 132)
+    assert not any(words.startswith("y is copied") for words in made.words)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("shape", [(0, 5, 3), (5, 0, 3), (1, 1, 2)])
+def test_few_columns_of_nothing(shape: tuple[int, int, int]) -> None:
+    n, k, m = shape
+    source = PRODUCT.format(dtype="f32", length="K", loops=LOOPS["by rows"], zero="0.0", terms="K")
+    out = zynml.compile(source, device="emulator:sm_90a").f(np.ones((n, k), np.float32), np.ones((k, m), np.float32))
+    np.testing.assert_array_equal(out, np.full((n, m), k))
+
+
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f32", "f16"])
 @pytest.mark.parametrize("shape", [(1, 2049), (3, 4100), (33, 2304), (9, 3001)])
 def test_long_rows_that_read_one_vector(dtype: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

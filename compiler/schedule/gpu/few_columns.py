@@ -3,10 +3,11 @@ lie across, are copied first, each in one run; warps stand along the sum, and a 
 
 from collections.abc import Sequence
 
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.build import Builder
 from compiler.hir.core import Reduce
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load
+from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.distribute import Distributing
@@ -43,6 +44,8 @@ def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     loads = [op for op in field.body.body if isinstance(op, Load) and terms.depth in axes_of(op.result)]
     across = [op for op in loads if few in axes_of(op.result)]
+    if not all(op in across or steps_by_one(mem_of(op.mem), op.index, terms.depth) for op in loads):
+        return None
     turning = turned(field, across, terms.depth)
     if turning is None:
         return None
