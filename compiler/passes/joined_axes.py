@@ -87,7 +87,9 @@ def _follow(field: HirFunction, access: Load | Store, outer: str, inner: str, di
     first, second = access.index[at[0]], access.index[at[1]]
     rows, step = first.coefficient(outer), second.coefficient(inner)
     row = mem.dims[at[1]]
-    alone = first == Affine.of(outer) * rows and inner not in second.without(inner).names and outer not in second.names
+    alone = inner not in (*first.names, *second.without(inner).names) and outer not in second.names
+    moved = first - Affine.of(outer) * rows
+    alone = alone and outer not in moved.names and (row.value is not None or moved.value is not None)
     return mem.strides is None and alone and rows > 0 and step > 0 and row * rows == field.axes[inner] * step
 
 
@@ -113,7 +115,10 @@ class _Joining(FieldCopy):
         for op in field.body.body:
             if isinstance(op, Load | Store) and op.mem in dims:
                 at = dims[op.mem]
-                self.copy(op, index=[*op.index[:at], op.index[at + 1].substitute({inner: outer}), *op.index[at + 2 :]])
+                (first, second), row = op.index[at : at + 2], mem_of(op.mem).dims[at + 1]
+                moved = first.without(outer)
+                before = moved * row.value if row.value is not None else row * (moved.value or 0)
+                self.copy(op, index=[*op.index[:at], second.substitute({inner: outer}) + before, *op.index[at + 2 :]])
             else:
                 self.copy(op)
         return self.finish()

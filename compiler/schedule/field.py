@@ -274,6 +274,9 @@ def _choose_vector(
     if best is None or votes[best] <= 0:
         return []
     lanes = _lanes(field, best, full)
+    others = [] if tiles or lanes == full or facts.windows else [a for a in facts.common[::-1] if a != best]
+    if any(a not in facts.ordered and _interleave(field, full, [best, a], tiles, reasons) for a in others):
+        return []
     # a search has two for each vector
     accumulators = ACCUMULATORS if facts.common or any(searches(op) for op in field.body.body) else 2 * ACCUMULATORS
     vectors = accumulators if best in facts.reduced and not tiles else MAP_VECTORS

@@ -1,5 +1,6 @@
 """Pictures whose channels come last to such whose channels come first, and back: against NumPy."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -48,3 +49,62 @@ def test_channels_first_and_last(dtype: str, count: int) -> None:
         np.testing.assert_array_equal(program.border(planes), shifted)
     z = random.integers(0, 15, (77, 2)).astype(kind)
     np.testing.assert_array_equal(program.complete(z), z.T)
+
+
+PIXELS = """
+def powers(x: tensor[H, W, {count}, {dtype}], m: tensor[{count}, {dtype}]) {{
+    compute(x, m) {{ for i in 0..H, j in 0..W, c in 0..{count}: out[i, j, c] = exp(x[i, j, c] * m[c]) }}
+}}
+def blend(x: tensor[H, W, {count}, {dtype}], y: tensor[H, W, {count}, {dtype}], a: tensor[H, W, {dtype}]) {{
+    compute(x, y, a) {{
+        for c in 0..{count}, j in 0..W, i in 0..H:
+            out[i, j, c] = x[i, j, c] * a[i, j] + y[i, j, {count} - 1 - c] if j > c else y[i, j, c]
+    }}
+}}
+def shares(x: tensor[H, W, {count}, {dtype}]) {{
+    compute(x) {{
+        for i in 0..H, j in 0..W:
+            var s = 0.0
+            for c in 0..{count}: s += x[i, j, c]
+            for c in 0..{count}: out[i, j, c] = x[i, j, c] / s
+    }}
+}}
+def window(x: tensor[H, W, {count}, {dtype}]) {{
+    compute(x) {{
+        for i in 0..H, j in 0..W - 2, c in 0..{count}:
+            var s = 0.0
+            for b in 0..3: s += x[i, j + b, c]
+            out[i, j, c] = s
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_functions_of_channels_that_lie_last(dtype: str, count: int) -> None:
+    program = zynml.compile(PIXELS.format(dtype=dtype, count=count), threads=2)
+    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.dtype(f"float{dtype[1:]}")
+    tolerance = {"bf16": 2**-7, "f32": 1e-5, "f64": 1e-12}[dtype]  # results are rounded to the dtype
+    random = np.random.default_rng(6)
+    for h, w in ((0, 3), (1, 2), (3, 0), (1, 1), (2, 31), (3, 33), (1, 131)):
+        x, y = (random.integers(1, 9, (h, w, count)).astype(kind) for _ in range(2))
+        a, m = random.integers(1, 9, (h, w)).astype(kind), (np.arange(1, count + 1) / 8).astype(kind)
+        j, c = np.arange(w)[:, None], np.arange(count)
+        for view in (x, x[::-1], np.repeat(x, 2, 1)[:, ::2]):
+            seen = view.astype("f8")
+            assert_near(program.powers(view, m), np.exp(seen * m.astype("f8")), tolerance)
+            mixed = np.where(j > c, seen * a.astype("f8")[..., None] + y.astype("f8")[..., ::-1], y.astype("f8"))
+            assert_near(program.blend(view, y, a), mixed, tolerance)
+            assert_near(program.shares(view), seen / seen.sum(-1, keepdims=True), tolerance)
+            if w > 2:
+                assert_near(program.window(view), seen[:, :-2] + seen[:, 1:-1] + seen[:, 2:], tolerance)
+        if h and w > 2:
+            x[0, 1, 0] = np.nan
+            wide = x.astype("f8")
+            assert_near(program.powers(x, m), np.exp(wide * m.astype("f8")), tolerance)
+            assert_near(program.window(x), wide[:, :-2] + wide[:, 1:-1] + wide[:, 2:], tolerance)
+
+
+def assert_near(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
+    np.testing.assert_allclose(np.asarray(result).astype("f8"), wanted, tolerance)

@@ -39,6 +39,9 @@ def field(x: str, y: str, out: str, i: str, j: str, at_x: str = "i, j", at_y: st
     (("Hx3", "Hx3", "3xH", "H", "3", "i, j", "i, j", "j, i"), False),
     (("3xH", "3xH", "3xH", "H", "3", "j, i", "j, i", "j, i"), True),
     (("Hx4", "Hx3", "Hx3", "H", "3"), False),
+    (("Wx3", "Vx3", "Hx3", "H", "3", "i+2, j", "i+W, j"), True),
+    (("WxV", "WxV", "WxV", "W", "V", "i+2, j", "i-1, j"), True),
+    (("WxV", "WxV", "WxV", "W", "V", "i+H, j", "i, j"), False),  # no multiple of the row is known
 ])
 def test_axes_are_joined_where_all_rows_follow_each_other(case: tuple[str, ...], joined: bool) -> None:
     assert len(field(*case)) == (1 if joined else 2)
