@@ -82,6 +82,8 @@ TABLE: dict[str, tuple[Function, Decimal, Decimal, int, int]] = {
     "exp": (series(lambda k: 1 / factorial(k + 2)), -LN2 / 2, LN2 / 2, 4, 10),
     "exp2": (series(lambda k: LN2 ** (k + 1) / factorial(k + 1)), D("-0.5"), D("0.5"), 6, 12),
     "log": (series(lambda k: D(2) / (2 * k + 3)), D(0), D("0.02944"), 3, 7),
+    "log2_of_base": (series(lambda k: D(2) / ((2 * k + 1) * LN2)), D(0), D("0.02944"), NONE, 4),
+    "exp2_of_power": (series(lambda k: LN2 ** (k + 1) / factorial(k + 1)), D("-0.5"), D("0.5"), NONE, 6),
     "log1p": (series(lambda k: D((-1) ** (k + 1)) / (k + 2)), D("0.5").sqrt() - 1, D(2).sqrt() - 1, 8, NONE),
     "sin": (series(lambda k: D((-1) ** (k + 1)) / factorial(2 * k + 3)), D(0), D("0.617"), 3, 6),
     "cos": (series(lambda k: D((-1) ** k) / factorial(2 * k + 4)), D(0), D("0.617"), 3, 6),
