@@ -425,6 +425,10 @@ def _block_product(
     if column is None and (along is None or _lanes(field, along, lanes_for) < lanes_for):
         # terms fill no vector: results do, where an operand's elements for neighbours lie a few apart
         column = next((a for a in own if votes[a] == 0 and written[a] > 0 and _is_free(field, a, tiles)), None)
+    full = any(a is not None and _lanes(field, a, lanes_for) == lanes_for for a in (column, along))
+    pairs = [[a, b] for a in own for b in own if a != b and not tiles and not full and _is_free(field, b, tiles)]
+    if any(_interleave(field, lanes_for, pair, tiles, reasons) for pair in pairs):
+        return []
     if column is not None:
         lanes = _lanes(field, column, lanes_for)
         height, vectors = machine.register_tile

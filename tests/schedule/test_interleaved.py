@@ -69,6 +69,14 @@ def shares(x: tensor[H, W, {count}, {dtype}]) {{
             for c in 0..{count}: out[i, j, c] = x[i, j, c] / s
     }}
 }}
+def mixed(x: tensor[H, W, {count}, {dtype}], m: tensor[{count}, {count}, {dtype}]) {{
+    compute(x, m) {{
+        for i in 0..H, j in 0..W, d in 0..{count}:
+            var s = 0.0
+            for c in 0..{count}: s += x[i, j, c] * m[d, c]
+            out[i, j, d] = s
+    }}
+}}
 def window(x: tensor[H, W, {count}, {dtype}]) {{
     compute(x) {{
         for i in 0..H, j in 0..W - 2, c in 0..{count}:
@@ -94,9 +102,11 @@ def test_functions_of_channels_that_lie_last(dtype: str, count: int) -> None:
         for view in (x, x[::-1], np.repeat(x, 2, 1)[:, ::2]):
             seen = view.astype("f8")
             assert_near(program.powers(view, m), np.exp(seen * m.astype("f8")), tolerance)
-            mixed = np.where(j > c, seen * a.astype("f8")[..., None] + y.astype("f8")[..., ::-1], y.astype("f8"))
-            assert_near(program.blend(view, y, a), mixed, tolerance)
+            blended = np.where(j > c, seen * a.astype("f8")[..., None] + y.astype("f8")[..., ::-1], y.astype("f8"))
+            assert_near(program.blend(view, y, a), blended, tolerance)
             assert_near(program.shares(view), seen / seen.sum(-1, keepdims=True), tolerance)
+            weights = random.integers(1, 9, (count, count)).astype(kind)
+            assert_near(program.mixed(view, weights), seen @ weights.astype("f8").T, tolerance)
             if w > 2:
                 assert_near(program.window(view), seen[:, :-2] + seen[:, 1:-1] + seen[:, 2:], tolerance)
         if h and w > 2:
