@@ -4,7 +4,7 @@ one by one. What the turns go along is fetched a block at a time: beside accesse
 
 for i in a..b { %k = load %x[i]  check %inside  store %out[i], (load %t[%k]) }
 =>  for block in .. { %all = for ahead in block carry(..) { .. %x[ahead] is inside }
-                      if %all likely { for i in block row_ahead=4096 { .. } } else { for i in block { .. check .. } } }
+                      if %all likely { for i in block ahead=4096 { .. } } else { for i in block { .. check .. } } }
 
 Where elements are only moved, a block is eight turns, checked in one vector and written out."""
 
@@ -95,7 +95,7 @@ class _Together(Rebuild):
             behind = Affine.of(body.op("min", body.index(first + turns), body.index(high)).name)
             with body.branch(self.all_inside(op, limit, first, behind, body)) as (then, otherwise, branch):
                 branch.likely = True
-                for inner, marks in (then, {"place": "simd", "row_ahead": AHEAD}), (otherwise, {"nounroll": True}):
+                for inner, marks in (then, {"place": "simd", "ahead": AHEAD}), (otherwise, {"nounroll": True}):
                     with inner.loop(op.variable.name, first, behind, **marks) as (one, each):
                         self.turn(op, Affine.of(each.variable.name), inner is then, one)
         return []
@@ -104,7 +104,7 @@ class _Together(Rebuild):
         """Turns that only move elements are so short that a block is some of them, one behind the other."""
         lanes = "simd" if self.owner.function.axes.get("simd") == Affine.of(TURNS) else self.owner.axis("simd", TURNS)
         middle = low + Affine.of(count.name).floordiv(TURNS) * TURNS
-        with into.loop(op.variable.name, low, middle, TURNS, place=place, row_ahead=AHEAD) as (body, loop):
+        with into.loop(op.variable.name, low, middle, TURNS, place=place, ahead=AHEAD) as (body, loop):
             first = Affine.of(loop.variable.name)
             (inside,) = body.reduce("and", self.inside(op, limit, first, lanes, body), over=[lanes])
             with body.branch(inside) as (then, otherwise, branch):

@@ -94,7 +94,7 @@ def _row_of(op: For, made: Mapping[str, Instruction], machine: CpuMachine) -> _R
     computed = {dtype_of(value) for inner in body for value in inner.results if value not in wide or value in terms} - {"index", "i1"}
     lanes = min(machine.lanes(dtype) for dtype in computed)
     masked = all(_is_in_vectors(load, op.variable.name, machine) if load not in fetched else _is_narrow(load, inside) for load in loads)
-    marks = {"ahead" if not fetched else "row_ahead": AHEAD} if follows_the_last(op, made.get) else {}
+    marks = {"ahead": AHEAD} if follows_the_last(op, made.get) else {}
     return _Row(folds, terms, lanes, bool(fetched), tuple(fetched) if masked else (), marks) if lanes > 1 else None
 
 
@@ -166,11 +166,10 @@ class _Rows(Rebuild):
         low, whole, within = self.form(op.low), Affine.of(count.name).floordiv(LANES), Affine.of(lanes)
         rest = into.index(Affine.of(count.name) - whole * LANES)
         inside = into.op("lt", into.cast(into.index(within), "i32"), into.cast(rest, "i32"))
-        ahead: dict[str, Any] = {"ahead": AHEAD} if row.marks else {}
-        with into.loop("first", 0, 1, carried=nothing, short=True, **ahead) as (body, first):
+        with into.loop("first", 0, 1, carried=nothing, short=True, **row.marks) as (body, first):
             terms = self.terms(op, row, low + within, inside, body)
             body.yield_(*[body.select(inside, term, none) for term, none in zip(terms, nothing, strict=True)])
-        with into.loop("block", 0, whole, carried=first.results, short=True, **ahead) as (body, loop):
+        with into.loop("block", 0, whole, carried=first.results, short=True, **row.marks) as (body, loop):
             terms = self.terms(op, row, low + rest.name + Affine.of(loop.variable.name) * LANES + within, None, body)
             body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
         return self.whole(op, row, count, loop.results, [lanes], into)

@@ -2,7 +2,7 @@
 vectors of them, and writes out no loop that it may leave between two turns. What the turns go along is fetched ahead.
 
 for i in a..b { %k = load %x[i]  check %inside  store %out[%k], .. }
-=>  for i in a..c step 8 row_ahead=4096 { .. check .. store ..  /* of i, i + 1, up to i + 7 */ }  for i in c..b { .. check .. store .. }"""
+=>  for i in a..c step 8 ahead=4096 { .. check .. store ..  /* of i, i + 1, up to i + 7 */ }  for i in c..b { .. check .. store .. }"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +50,7 @@ class _Together(Rebuild):
         count = into.op("max", into.index(high - low), into.index(0))
         middle = low + Affine.of(count.name).floordiv(TURNS) * TURNS
         for first, behind, turns in (low, middle, TURNS), (middle, high, 1):
-            marks: dict[str, Any] = {"row_ahead": AHEAD} if turns > 1 else {}
+            marks: dict[str, Any] = {"ahead": AHEAD} if turns > 1 else {}
             with into.loop(op.variable.name, first, behind, turns, place=op.place, **marks) as (body, loop):
                 for turn in range(turns):
                     self.bind(op.variable, body.index(Affine.of(loop.variable.name) + turn) if turn else loop.variable)

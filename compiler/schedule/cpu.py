@@ -15,7 +15,6 @@ from compiler.passes.products_of_ints import products_of_ints
 from compiler.passes.reads_inside import reads_inside
 from compiler.passes.repeated_reads import repeated_reads
 from compiler.passes.rows_in_vectors import rows_in_vectors
-from compiler.passes.rows_to_come import rows_to_come
 from compiler.passes.short_rows import short_rows
 from compiler.passes.turns_at_once import turns_at_once
 from compiler.passes.wide_terms import wide_terms
@@ -81,7 +80,7 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))
     words = (f"the nest as written, because {reason}", *lines_in_words, *words, *in_words(kernel.nest, wishes_of(kernel.nest), unheeded))
     function = checked_together(turns_at_once(repeated_reads(function)))
-    return Scheduled(rows_to_come(rows_in_vectors(short_rows(function, machine), machine)), words, unheeded)
+    return Scheduled(rows_in_vectors(short_rows(function, machine), machine), words, unheeded)
 
 
 def _placed(kernel: AnalysedKernel, field: HirFunction, lines: tuple[Lines, ...], machine: CpuMachine) -> Scheduled:

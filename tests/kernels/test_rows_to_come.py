@@ -36,8 +36,10 @@ def test_rows_of_large_memories(index: str, columns: int) -> None:
         np.testing.assert_array_equal(program.gather(x, table), table[x])
 
 
-def test_loops_along_such_rows_are_marked() -> None:
-    program = zynml.compile(TEXT.replace("INDEX", "i32"))
-    assert str(program.emit("hir-after=place")).count("rows_ahead=") >= 2
+def test_only_such_rows_are_fetched() -> None:
+    def fetches(text: str) -> int:
+        return str(zynml.compile(text, threads=1).emit("llvm")).count("@llvm.prefetch.p0(")
+
+    assert fetches(TEXT.replace("INDEX", "i32").split("def gather")[0]) >= 2
     other = "def f(x: tensor[N, i32], v: tensor[N, C, f32]) { compute(x, v) { for i in 0..N, c in 0..C: out[i, c] = v[i, c] + (x[i] as f32) } }"
-    assert "rows_ahead=" not in str(zynml.compile(other).emit("hir-after=place"))
+    assert fetches(other) == 0

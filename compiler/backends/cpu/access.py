@@ -3,6 +3,7 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 
 from collections.abc import Sequence
 
+from compiler.backends.cpu.fetched_ahead import fetch_ahead
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.interleave import grouped_axis, interleaved_axis, load_groups, store_interleaved
 from compiler.backends.cpu.streamed import LINE, fills_lines
@@ -95,13 +96,6 @@ def load(frame: CpuFrame, op: Load) -> None:
         return
     turned = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(turned[tuple(p.values())] for p in points(axes))))
-
-
-def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue, to_write: bool = False) -> None:
-    """Brings what lies so many bytes behind an address to the nearest cache, if anything does."""
-    w.module.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
-    there = w.value(PTR, f"getelementptr i8, {pointer}, {bytes_}")
-    w.line(f"call void @llvm.prefetch.p0({there}, i32 {int(to_write)}, i32 3, i32 1)")
 
 
 def load_checked(

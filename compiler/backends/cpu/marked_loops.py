@@ -1,37 +1,21 @@
 """Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
-from collections.abc import Callable
-from functools import partial
 
 from compiler.analysis.ends_by_data import ends_by_data
 from compiler.analysis.fetches import fetches
-from compiler.backends.cpu.access import fetch_ahead
+from compiler.backends.cpu.fetched_ahead import fetched_ahead
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.liberties import has_vectors
-from compiler.backends.cpu.rows_beside import fetched_beside
-from compiler.backends.cpu.streamed import LINE, is_large, made_in, streamed_by
+from compiler.backends.cpu.streamed import is_large, made_in, streamed_by
 from compiler.backends.llvm import structured
-from compiler.backends.llvm.arithmetic import cast
-from compiler.backends.llvm.frame import index_bundle
-from compiler.backends.llvm.indexing import Indexing
-from compiler.backends.llvm.masked import load_where
 from compiler.backends.llvm.trigonometry import OF_ANGLES
-from compiler.backends.llvm.types import I64, register_type
-from compiler.backends.llvm.writer import LlvmValue, constant
-from compiler.hir.affine import Affine
+from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Cast, Index, Unary, dtype_of
+from compiler.hir.core import Binary, Cast, Unary, dtype_of
 from compiler.hir.instruction import Instruction
-from compiler.hir.memory import Load, SetSlot, Store, mem_of
-from compiler.hir.types import Mem, bytes_of, is_float
-from compiler.passes.rows_to_come import accesses_of, row_of
+from compiler.hir.memory import Load, SetSlot, Store
+from compiler.hir.types import is_float
 
-FAR_ROWS, MOST_FETCHED = 1 << 20, 512
-"""Bytes of a memory whose rows are fetched before their turn, and of a row: processors follow longer ones by themselves."""
-FAR_STREAM = 1 << 22
-"""Bytes of a memory that is fetched ahead of accesses whose places are data: caches hold smaller ones."""
-LONGEST_ROW = 1 << 18
-"""Bytes of a row of such a memory, the next of which is fetched: near caches hold no longer ones."""
 AT_ONCE = 8
 """Elements that are read one by one in a turn, without vectors."""
 
@@ -54,106 +38,12 @@ def counted_loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> N
 
 
 def _loop(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue) -> None:
-    begin: list[Callable[[], None]] = []
-    if isinstance(distance := op.mark("row_ahead"), int):
-        fetch = partial(_fetch_row, frame, op, low, high, distance)
-        if op.step > 1:
-            begin.append(fetch)
-        else:
-            fetch()
-    if isinstance(turns := op.mark("rows_ahead"), int):
-        _fetch_rows_to_come(frame, op, low, high, turns)
-    before, ahead = frame.fetched, op.mark("ahead")
-    if isinstance(ahead, int):
-        frame.fetched = {id(inner): constant(I64, ahead) for inner in op.walk() if isinstance(inner, Load)}
-    else:
-        frame.fetched = fetched_beside(frame, op)
+    before = frame.fetched
+    frame.fetched, begin = fetched_ahead(frame, op, low, high)
     structured.counted_loop(frame, op, low, high, _marks(frame, op), begin)
     frame.fetched = before
     if op.place == "simd":
         frame.groups.pop()
-
-
-def _fetch_row(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, distance: int) -> None:
-    """Fetches what lies so many bytes behind the elements that the loop goes along in their order, a line at a time, and the rows behind
-    those that it reads at places which are data. What near caches hold isn't fetched. A loop of several turns at once fetches in each."""
-    w, turn, fetched = frame.w, op.variable.name, set[tuple[str, tuple[Affine, ...]]]()
-    turns = {each.result.name: each.of for each in op.body.body if isinstance(each, Index)}
-    made = {value.name for each in op.walk() for value in each.results} | {value.name for value in op.body.parameters[1:]}
-    for access in accesses_of(op):
-        if not access.index:
-            continue
-        mem, index = mem_of(access.mem), [form.substitute(turns) for form in access.index]
-        size, behind = bytes_of(mem.dtype), constant(I64, distance)
-        if len(index) > 1 and not made.isdisjoint(index[-1].names):
-            index[-1] = Affine.of(turn)
-            behind = w.intrinsic("smin", w.mul(frame.affine(mem.dims[-1]), constant(I64, size)), constant(I64, LONGEST_ROW))
-        index[-1] -= index[-1].constant if op.step > 1 else 0
-        steps = [form.coefficient(turn) for form in index]
-        key = access.mem.name, tuple(index)
-        if any(steps[:-1]) or steps[-1:] != [1] or key in fetched or any(not made.isdisjoint(form.names) for form in index):
-            continue
-        fetched.add(key)
-        far = w.compare("sge", memory_bytes(frame, mem), constant(I64, FAR_STREAM))
-        if op.step > 1:
-            fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, w.select(far, behind, constant(I64, 0)))
-            continue
-        with w.loop(low, w.select(far, high, low), LINE // size) as at:
-            frame.values[turn] = index_bundle(at)
-            fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, behind)
-
-
-def memory_bytes(frame: CpuFrame, mem: Mem) -> LlvmValue:
-    size = constant(I64, bytes_of(mem.dtype))
-    for dim in mem.dims:
-        size = frame.w.mul(size, frame.affine(dim))
-    return size
-
-
-def _fetch_rows_to_come(frame: CpuFrame, op: For, low: LlvmValue, high: LlvmValue, turns: int) -> None:
-    """Fetches the beginnings of the rows that a loop around goes along so many turns later; its last turns fetch the last row. Rows that
-    are only read are on their way in time, unless what is stored goes past the caches."""
-    w, fetched = frame.w, set[str]()
-    stored = {access.mem.name for access in accesses_of(op) if isinstance(access, Store)}
-    for access in accesses_of(op):
-        found = row_of(access, op, frame.definitions)
-        if found is None or access.mem.name in fetched or not (frame.streams or access.mem.name in stored):
-            continue
-        fetched.add(access.mem.name)
-        is_far = w.compare("sge", memory_bytes(frame, mem_of(access.mem)), constant(I64, FAR_ROWS))
-        with w.when(w.binary("and", is_far, w.compare("slt", low, high))):
-            _fetch_row_to_come(frame, access, found, op.variable.name, low, high, turns)
-
-
-def _fetch_row_to_come(
-    frame: CpuFrame, access: Load | Store, found: tuple[str, Load], variable: str, low: LlvmValue, high: LlvmValue, turns: int
-) -> None:
-    """Fetches the row that an access goes along so many turns later."""
-    w, (name, element) = frame.w, found
-    (turn,), dtype = element.index[0].names, mem_of(element.mem).dtype
-    before = {each: frame.values[each] for each in (name, turn)}
-    last = w.sub(frame.affine(mem_of(element.mem).dims[0]), constant(I64, 1))
-    frame.values[turn] = index_bundle(w.intrinsic("smin", w.add(before[turn].scalar, constant(I64, turns)), last))
-    there = Indexing(frame, frame.memories[element.mem.name], element.index, None, 0).base
-    number = load_where(w, there, None, dtype, constant(register_type(dtype), 0))
-    frame.values[name] = index_bundle(cast(w, number, dtype, "index"))
-    _fetch_turns(frame, access, variable, low, high)
-    frame.values.update(before)
-
-
-def _fetch_turns(frame: CpuFrame, access: Load | Store, variable: str, low: LlvmValue, high: LlvmValue) -> None:
-    """Fetches what an access goes along in the first turns of a loop."""
-    w, index = frame.w, [form.without(*filter(frame.is_axis, form.names)) for form in access.index]
-    bytes_ = bytes_of(mem_of(access.mem).dtype) * index[-1].coefficient(variable)
-    behind = w.intrinsic("smin", high, w.add(low, constant(I64, max(1, MOST_FETCHED // bytes_))))
-
-    def fetch(at: LlvmValue) -> None:
-        frame.values[variable] = index_bundle(at)
-        fetch_ahead(w, Indexing(frame, frame.memories[access.mem.name], index, None, 0).base, constant(I64, 0))
-
-    with w.loop(low, behind, max(1, LINE // bytes_)) as at:
-        fetch(at)
-    fetch(w.sub(behind, constant(I64, 1)))
 
 
 def _marks(frame: CpuFrame, op: For) -> str:

@@ -3,7 +3,7 @@ are brought together in a register and stored at the left end of what isn't spli
 
 from collections.abc import Callable
 
-from compiler.backends.cpu.access import fetch_ahead
+from compiler.backends.cpu.fetched_ahead import fetch_ahead
 from compiler.backends.cpu.sort_network import SortNetwork, repeated
 from compiler.backends.llvm.types import I32, I64, PTR, LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter, constant, poison

@@ -119,13 +119,17 @@ def _rows_apart(frame: CpuFrame, op: Store) -> LlvmValue | None:
 
 def _is_beside_others(frame: CpuFrame, loop: For, stores: Sequence[Store]) -> bool:
     """Whether loops that store none of these results run in each turn of the loop around."""
-    every = [op for top in frame.kernel.function.body.body for op in top.walk() if isinstance(op, For | While)]
-    around = [op for op in every if op is not loop and any(inner is loop for inner in op.walk())]
-    if not around:
+    if not (around := loops_around(frame, loop)):
         return False
     memories = {op.mem for op in stores}
     inside = [op for op in around[-1].walk() if isinstance(op, For | While) and op is not loop and op is not around[-1]]
     return any(not any(isinstance(inner, Store) and inner.mem in memories for inner in op.walk()) for op in inside)
+
+
+def loops_around(frame: CpuFrame, loop: For) -> list[For | While]:
+    """From the outermost in."""
+    every = [op for top in frame.kernel.function.body.body for op in top.walk() if isinstance(op, For | While)]
+    return [op for op in every if op is not loop and any(inner is loop for inner in op.walk())]
 
 
 def _is_on_line(w: FunctionWriter, number: LlvmValue) -> LlvmValue:
