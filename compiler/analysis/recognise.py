@@ -7,7 +7,7 @@ from enum import Enum
 from compiler.analysis.accesses import reorders
 from compiler.analysis.sums_of_terms import factors_of, terms_of
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of, names_of_axes, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -181,7 +181,7 @@ def product_sum(op: Instruction) -> ProductSum | None:
             if product is None:
                 return None
             a, b = product
-            of_a, of_b = _axes(a), _axes(b)
+            of_a, of_b = names_of_axes(a), names_of_axes(b)
             if not (set(over) & of_a and set(over) & of_b) or not (_reads(a) and _reads(b)):
                 return None
             return _described(op, a, b, over)
@@ -199,7 +199,8 @@ def products_of_sum(op: Instruction) -> list[tuple[ProductSum, bool]]:
     if not all(len(term.factors) == 2 and term.axes.issuperset(op.over) for term in terms):
         return []
     products = [(_described(op, term.factors[0], term.factors[1], op.over), term.negative) for term in terms]
-    return products if all(product.m and product.n and _axes(product.a) & _axes(product.b) >= {*op.over} for product, _ in products) else []
+    both = [names_of_axes(product.a) & names_of_axes(product.b) for product, _ in products]
+    return products if all(product.m and product.n for product, _ in products) and all(each >= {*op.over} for each in both) else []
 
 
 def products_of_parts(op: Instruction) -> list[tuple[ProductSum, bool]]:
@@ -214,7 +215,7 @@ def products_of_parts(op: Instruction) -> list[tuple[ProductSum, bool]]:
         return []
     pairs = [(a, b) for a in terms[0] for b in terms[1]]
     products = [(_described(op, a.value, b.value, over), a.negative is not b.negative) for a, b in pairs]
-    return products if all(one.m and one.n and _axes(one.a) & _axes(one.b) >= {*over} for one, _ in products) else []
+    return products if all(one.m and one.n and names_of_axes(one.a) & names_of_axes(one.b) >= {*over} for one, _ in products) else []
 
 
 def _product(value: Value) -> tuple[Value, Value] | None:
@@ -230,16 +231,13 @@ def _product(value: Value) -> tuple[Value, Value] | None:
             return None
 
 
-def _axes(value: Value) -> set[str]:
-    return {name for name, _ in union_axes(value)}
-
 
 def _reads(value: Value) -> bool:
     return any(isinstance(op, Load) for op in instructions_below(value))
 
 
 def _described(op: Contract | Reduce, a: Value, b: Value, over: tuple[str, ...]) -> ProductSum:
-    of_a, of_b = _axes(a), _axes(b)
+    of_a, of_b = names_of_axes(a), names_of_axes(b)
     outer = [name for name, _ in union_axes(a, b) if name not in over]
     alone = of_a ^ of_b
     windows = (*_windows(a, {*over}, alone), *_windows(b, {*over}, alone))
@@ -275,7 +273,7 @@ def _windows(value: Value, summed: set[str], alone: set[str]) -> Iterator[Window
     load = _near_load(value)
     if load is None:
         return
-    axes = _axes(load.results[0])
+    axes = names_of_axes(load.results[0])
     for form in load.index:
         names = [name for name in form.names if name in axes]
         inside, outside = [n for n in names if n in summed], [n for n in names if n in alone - summed]
@@ -288,7 +286,7 @@ def _last_axis(value: Value) -> str | None:
     if load is None or not load.index:
         return None
     last: Affine = load.index[-1]
-    names = [name for name in last.names if name in _axes(load.results[0])]
+    names = [name for name in last.names if name in names_of_axes(load.results[0])]
     return names[0] if len(names) == 1 else None
 
 

@@ -92,6 +92,10 @@ def union_axes(*values: Value) -> tuple[Axis, ...]:
     return tuple(axes.items())
 
 
+def names_of_axes(*values: Value) -> set[str]:
+    return {name for name, _ in union_axes(*values)}
+
+
 def dtype_of(value: Value) -> str:
     """The scalar type of a number or tile."""
     assert isinstance(value.type, Tile), f"{value} is no number: {value.type}"

@@ -2,7 +2,7 @@
 windows with several filters. Every element of an operand is then used again for each result along the other's axes."""
 
 from compiler.analysis.recognise import instructions_below, product_sum
-from compiler.hir.core import Binary, Cast, Compare, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Compare, Const, Contract, Reduce, Select, Unary, dtype_of, names_of_axes, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.types import is_float
@@ -80,7 +80,7 @@ def combination(op: Contract | Reduce) -> PairReduction | None:
         return PairReduction(op, a, b, batch, m, n, op.over, None if multiplies and op.monoid == "add" else term)
     if not multiplies:
         return None
-    along = _axes(guard) - {*op.over, *batch}
+    along = names_of_axes(guard) - {*op.over, *batch}
     if along <= {*n} and along:
         a, b, m, n = b, a, n, m
     return PairReduction(op, a, b, batch, m, n, op.over, guard=guard) if along <= {*m} else None
@@ -91,7 +91,7 @@ class _Sides:
 
     def __init__(self, term: Value, over: frozenset[str]) -> None:
         self.over = over
-        loads = [{*_axes(op.result)} - over for op in instructions_below(term) if isinstance(op, Load)]
+        loads = [{*names_of_axes(op.result)} - over for op in instructions_below(term) if isinstance(op, Load)]
         self.batch = frozenset[str].intersection(*map(frozenset, loads)) if loads else frozenset[str]()
         kinds = sorted({frozenset(axes - self.batch) for axes in loads} - {frozenset[str]()}, key=sorted)
         self.m: frozenset[str] | None = None
@@ -105,9 +105,9 @@ class _Sides:
     def split(self, value: Value) -> bool:
         """Whether the value is computed element by element from parts of one side each; notes them."""
         assert self.m is not None
-        own = _axes(value) - self.over - self.batch
+        own = names_of_axes(value) - self.over - self.batch
         if not own:
-            if _axes(value):
+            if names_of_axes(value):
                 self.others[value] = None
             return True
         for axes, parts in ((self.m, self.of_m), (self.n, self.of_n)):
@@ -117,6 +117,3 @@ class _Sides:
         op = value.source
         return isinstance(op, Binary | Unary | Select | Cast | Compare) and all(self.split(operand) for operand in op.operand_values)
 
-
-def _axes(value: Value) -> set[str]:
-    return {name for name, _ in union_axes(value)}

@@ -8,8 +8,8 @@ from math import prod
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.affine import Affine
-from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of, names_of_axes
+from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import FLOATS, Tile, bytes_of
@@ -414,7 +414,7 @@ def _block_product(
     """Register blocking of one sum of products. Columns are vectors of the operand that is contiguous along them, rows are
     broadcast from the other: their axis is given, if there is one; when both operands are contiguous along the sum instead, vectors run
     along it and both sides give rows."""
-    left, right = axes_of_value(product.a), axes_of_value(product.b)
+    left, right = names_of_axes(product.a), names_of_axes(product.b)
     own = [a for a in (*product.m, *product.n) if a not in tiles and a not in facts.ordered]
     votes = contiguity(field, loads_of(product))
     lanes_for = machine.lanes(dtype_of(product.result))
@@ -469,11 +469,8 @@ def loads_of(product: ProductSum) -> list[Instruction]:
 
 
 def axes_of(op: Instruction) -> set[str]:
-    return {axis for value in op.operand_values for axis in axes_of_value(value)}
+    return names_of_axes(*op.operand_values)
 
-
-def axes_of_value(value: Value) -> set[str]:
-    return set(value.type.axis_names) if isinstance(value.type, Tile) else set()
 
 
 def axes_contiguous(field: HirFunction) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Const, Reduce, Scan, Select, dtype_of, union_axes
+from compiler.hir.core import Binary, Const, Reduce, Scan, Select, dtype_of, names_of_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction
@@ -59,15 +59,15 @@ def padded_windows(field: HirFunction, table: Table) -> PaddedWindows | None:
             return None
     if len(factors) == 2 and not (isinstance(term.source, Binary) and term.source.operator == "mul"):
         return None
-    result = _axes(*sums[0].results)
+    result = names_of_axes(*sums[0].results)
     if any({name for name, _ in field.scope().axes_of(*op.index)} != result for op in field.body.body if isinstance(op, Store)):
         return None
     for filters, picture in zip(factors, factors[::-1], strict=True):
-        own = [plan.axis for plan in table.plans if plan.axis in result & _axes(picture)]
-        axes = tuple(axis for axis in own if table[axis].tile > 1 or axis in _axes(guard))
+        own = [plan.axis for plan in table.plans if plan.axis in result & names_of_axes(picture)]
+        axes = tuple(axis for axis in own if table[axis].tile > 1 or axis in names_of_axes(guard))
         pictures = tuple(axis for axis in own if axis not in axes)
         pair = PairReduction(sums[0], filters, picture, pictures, (), axes, sums[0].over, guard=guard)
-        source = padded_source(pair, picture, axes) if axes and pictures and _axes(guard) <= {*axes, *pair.k} else None
+        source = padded_source(pair, picture, axes) if axes and pictures and names_of_axes(guard) <= {*axes, *pair.k} else None
         if source is not None and table[source.axis].lanes > 1:
             flags = term.source.flags if isinstance(term.source, Binary) else ()
             return PaddedWindows(pair, source, pictures, axes, flags)
@@ -133,7 +133,7 @@ class PlacingWindows(Placing):
         if value is None or not is_float(dtype_of(value)):
             way(region)
         else:
-            self.where_all(self.every_finite(_axes(value), value, region, region.builder.const(True, "i1")), stores, region, way)
+            self.where_all(self.every_finite(names_of_axes(value), value, region, region.builder.const(True, "i1")), stores, region, way)
 
     def where_all(self, finite: Value, stores: Sequence[Target], region: TileRegion, way: Callable[[TileRegion], None]) -> None:
         """The same, where it is known whether they are `finite`."""
@@ -245,6 +245,3 @@ class PlacingWindows(Placing):
             body.yield_(self.every_finite(axes - {axis}, value, inner, loop.carried[0]))
         return loop.results[0]
 
-
-def _axes(*values: Value) -> set[str]:
-    return {name for name, _ in union_axes(*values)}

@@ -8,7 +8,7 @@ from math import gcd
 from compiler.analysis.ranges import Ranges
 from compiler.analysis.recognise import ProductSum, instructions_below
 from compiler.hir.affine import Affine, FloorDiv
-from compiler.hir.core import Binary, Cast, Const, Contract, Index, Reduce, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Const, Contract, Index, Reduce, Select, Unary, dtype_of, names_of_axes, union_axes
 from compiler.hir.hopper import WARPGROUP_KINDS
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
@@ -58,11 +58,11 @@ def narrow_sum(function: HirFunction) -> ScaledSum | None:
         return None
     axis = next(iter(groups), target.over[-1])
     terms = gcd(*((periods[scale] or {}).get(axis, 0) for scale in scales))
-    of_a, of_b = (_axes(factor) for factor in factors)
+    of_a, of_b = (names_of_axes(factor) for factor in factors)
     outer = [name for name, _ in union_axes(*factors) if name not in target.over]
     owners = (True, True), (True, False), (False, True)
     batch, m, n = (tuple(name for name in outer if (name in of_a, name in of_b) == owner) for owner in owners)
-    if not (m and n) or not {*target.over} <= of_a & of_b or any(not _axes(scale) <= {*outer, *target.over} for scale in scales):
+    if not (m and n) or not {*target.over} <= of_a & of_b or any(not names_of_axes(scale) <= {*outer, *target.over} for scale in scales):
         return None
     a, b = (_unconverted(factor, dtype) for factor in factors)
     described = ProductSum(target, a, b, batch, m, n, tuple(target.over), (), None, None)
@@ -134,9 +134,6 @@ def factors_of(values: Sequence[Value]) -> Iterator[Value]:
         else:
             yield value
 
-
-def _axes(value: Value) -> set[str]:
-    return {axis for axis, _ in union_axes(value)}
 
 
 def _periods(function: HirFunction, value: Value, over: Sequence[str]) -> dict[str, int] | None:

@@ -11,7 +11,7 @@ from compiler.analysis.accesses import conjuncts, constraints_of
 from compiler.analysis.recognise import instructions_below, only_product, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.core import Binary, Cast, Contract, Reduce, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Contract, Reduce, dtype_of, names_of_axes
 from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
@@ -65,7 +65,7 @@ class _Factor:
         return self.is_load and not (self.guards or self.inside or self.across)
 
     def axes(self, function: HirFunction) -> set[str]:
-        own = _axes(self.value).union(*map(_axes, self.guards))
+        own = names_of_axes(self.value, *self.guards)
         return own | {axis for form in self.inside for axis in form.names if axis in function.axes}
 
 
@@ -111,8 +111,8 @@ def _factors(function: HirFunction, target: Contract | Reduce, to: str) -> list[
     for guard in chain.from_iterable(map(conjuncts, guards)):
         forms = constraints_of(guard)
         for form in [None] if forms is None else restricting(forms, function.axes):
-            axes = _axes(guard) if form is None else {*form.names} & {*function.axes}
-            position = next((position for position, operand in enumerate(factors) if axes <= _axes(operand)), None)
+            axes = names_of_axes(guard) if form is None else {*form.names} & {*function.axes}
+            position = next((position for position, operand in enumerate(factors) if axes <= names_of_axes(operand)), None)
             if position is None:
                 return None
             if form is None:
@@ -128,9 +128,6 @@ def _is_across(factor: _Factor, summed: Sequence[str]) -> bool:
         return False
     return not any(steps_by_one(mem_of(op.mem), op.index, axis) for axis in summed)
 
-
-def _axes(value: Value) -> set[str]:
-    return {axis for axis, _ in union_axes(value)}
 
 
 def _factor(function: HirFunction, whole: Value, to: str, guards: Sequence[Value] = (), inside: Sequence[Affine] = ()) -> _Factor:
