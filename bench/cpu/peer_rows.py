@@ -152,6 +152,7 @@ def blurred(x: Any) -> Any:
 
 
 LONG, ROWS_OF, PLANE = ("f32", (10_000_000,)), ("f32", (4096, 1024)), ("f32", (2048, 2048))
+COLOURS = "f32", (1000, 1200, 3)
 
 ROWS = [
     *(product(f"product {n}", n, n, n) for n in (17, 33, 64, 65, 100, 128, 160, 200, 257, 512, 1024, 2048)),
@@ -256,6 +257,42 @@ ROWS = [
         LONG,
         lambda np, out, x: np.exp(x, out=out),
         lambda torch, out, x: torch.exp(x, out=out),
+    ),
+    PeerRow(
+        "power",
+        "powers",
+        (LONG, LONG),
+        lambda x, y: np.abs(x) ** y,
+        LONG,
+        lambda np, out, x, y: np.power(np.abs(x, out=out), y, out=out),
+        lambda torch, out, x, y: torch.pow(torch.abs(x), y, out=out),
+    ),
+    PeerRow(
+        "colours, exp",
+        "scaled_colours",
+        (COLOURS, ("f32", (3,))),
+        lambda x, scale: np.exp(x * scale),
+        COLOURS,
+        lambda np, out, x, scale: np.exp(np.multiply(x, scale, out=out), out=out),
+        lambda torch, out, x, scale: torch.exp(torch.mul(x, scale, out=out), out=out),
+    ),
+    PeerRow(
+        "colours, 3 by 3",
+        "mixed_colours",
+        (COLOURS, ("f32", (3, 3))),
+        lambda x, weights: x @ weights.T,
+        COLOURS,
+        lambda np, out, x, weights: np.matmul(x, weights.T, out=out),
+        lambda torch, out, x, weights: torch.matmul(x, weights.T, out=out),
+    ),
+    PeerRow(
+        "colours, blur",
+        "blurred_colours",
+        (COLOURS,),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (0, 1)).mean((-1, -2)),
+        ("f32", (998, 1198, 3)),
+        None,
+        lambda torch, out, x: torch.nn.functional.avg_pool2d(x.permute(2, 0, 1)[None], 3, 1)[0].permute(1, 2, 0),
     ),
     PeerRow(
         "sum",
