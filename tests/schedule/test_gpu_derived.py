@@ -503,3 +503,21 @@ def test_choices_of_choices_take_no_exponential_time(monkeypatch: pytest.MonkeyP
     x = np.random.default_rng(0).random((5, 7)).astype("f4")
     expected = np.median(np.lib.stride_tricks.sliding_window_view(np.pad(x, 1, mode="edge"), (3, 3)).reshape(5, 7, 9), axis=-1)
     assert np.array_equal(zynml.compile(MEDIAN, device="emulator:sm_90a").f(x), expected)
+
+
+def test_parts_of_reductions_of_reductions_are_made_for_sizes() -> None:
+    """The best of 16 sums of 25 terms: 400 together are more than a thread's, but those of a sum aren't."""
+    f = FunctionBuilder("matched", Form.FIELD, {"y": "Y", "z": "Z", "d": 16, "a": 5, "b": 5})
+    low, high = (f.parameter(n, Mem("i32", (Affine.of("Y") + 4, Affine.of("Z") + 20), readonly=True)) for n in ("low", "high"))
+    out = f.parameter("out", Mem("i32", ("Y", "Z")))
+    for size in "YZ":
+        f.parameter(size, INDEX)
+    e = f.body
+    row, column = Affine.of("y") + "a", Affine.of("z") + "b" + 16
+    term = e.op("abs", e.sub(e.load(low, [row, column]), e.load(high, [row, column - "d"])))
+    (cost,) = e.reduce("add", term, over=["a", "b"])
+    (best,) = e.reduce("min", cost, over=["d"])
+    e.store(out, best, ["y", "z"])
+    field = f.finish()
+    assert derived_extents(field, {"Y": 2044, "Z": 2028}) == (("Y", 2044), ("Z", 2028))
+    assert derived_extents(field, {"Y": 2044}) == (("Y", 2044),)

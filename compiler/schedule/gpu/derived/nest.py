@@ -55,10 +55,11 @@ class ThreadNest:
 
 
 def derived_extents(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """The sizes that a kernel is made for, where its field has the shape and windows are short: all of them."""
-    reduced = dict.fromkeys(axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis in op.over)
+    """The sizes that a kernel is made for, where its field has the shape and windows are short: all of them. Of reductions of reductions
+    each is looked at alone, since they may become parts."""
+    over = [op.over for op in field.body.body if isinstance(op, Reduce | Contract)]
     try:
-        terms = prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in reduced)
+        terms = max((prod(field.axes[axis].evaluate(sizes.__getitem__) for axis in axes) for axes in over), default=1)
     except KeyError:
         return ()
     return tuple(sorted(sizes.items())) if 1 <= terms <= most_terms(field, sizes) else ()
