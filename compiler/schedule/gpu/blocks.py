@@ -30,7 +30,6 @@ from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.marching import March, march_of, marched
-from compiler.schedule.gpu.marching_ahead import MarchAhead, ahead, launch_ahead
 from compiler.schedule.gpu.marching_beside import launch_beside
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
 from compiler.schedule.gpu.marching_rows import MarchRows, launch_rows, march_rows
@@ -47,6 +46,8 @@ from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
 from compiler.schedule.gpu.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
+from compiler.schedule.gpu.staged_march import StagedMarch, staged_march
+from compiler.schedule.gpu.staged_march_launch import launch_staged
 from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
 from compiler.schedule.gpu.turns import in_turns, turns_of
 from compiler.schedule.gpu.workgroup_tiles import Tiles
@@ -294,7 +295,7 @@ class _Scheduling:
         if plan is not None:
             start = Start(around, name, (plan.threads, 1, 1))
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
-            return launch_ahead(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
+            return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
@@ -458,14 +459,14 @@ class _Scheduling:
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
 
-    def ahead(self, nest: Spread, marches: Sequence[March]) -> MarchAhead | MarchRows | None:
+    def ahead(self, nest: Spread, marches: Sequence[March]) -> StagedMarch | MarchRows | None:
         """How blocks march along the only loop there is to march along, where it has few lines, or lines that read the same rows."""
         if len(marches) > 1 or self.own(nest) or self.block(BLOCK) != (BLOCK, 1, 1):
             return None
         if not marches:
             return march_rows(nest, self.known)
         total = prod(max(1, self.known.about(self.facts.nest.of_loop(loop).extent)) for loop in nest.loops)
-        return ahead(nest, marches[0], total, self.known)
+        return staged_march(nest, marches[0], total, self.known)
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

@@ -30,7 +30,7 @@ from compiler.schedule.gpu.marching import (
     whole_steps,
     words_of,
 )
-from compiler.schedule.gpu.marching_ahead import only_reads
+from compiler.schedule.gpu.staged_march import only_reads
 from compiler.schedule.gpu.nest_units import BESIDE, divisor, with_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread

@@ -1,0 +1,362 @@
+"""The launch of a march with helpers. All threads of a block meet at a barrier before each part. Behind it, lines do the steps of one part;
+one group of helpers puts what it has loaded of the part after the next into shared memory and loads that of another; one group stores what
+lines have left of the part before."""
+
+from collections.abc import Mapping, Sequence
+
+from compiler.hir.affine import Affine, AffineLike
+from compiler.hir.build import Builder
+from compiler.hir.control import Yield
+from compiler.hir.core import Stack, dtype_of
+from compiler.hir.gpu import SharedAlloc, SyncThreads
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.cooperate import Cooperation, counts_of
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.library.sorting import taken
+from compiler.schedule.gpu.marching import whole_steps
+from compiler.schedule.gpu.nest_units import BESIDE
+from compiler.schedule.gpu.pieces import align
+from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.gpu.staged_march import GROUP, GROUPS, StagedMarch
+from compiler.schedule.launches import Launch
+from compiler.schedule.stages import Group, Start, iterations
+from runtime.records import evolve, frozen
+
+BROUGHT, LEFT = 3, 2
+"""Parts in shared memory of what is brought, and of what is left."""
+
+BANKS = 128
+"""Bytes of shared memory that are read together."""
+
+
+@frozen(eq=False)
+class Access:
+    """What a helper takes at once of a part: from which step and line on, whether there is such a line, the variables of that, and its place
+    along the innermost of the leading loops."""
+
+    step: Affine
+    line: Affine
+    inside: Value
+    variables: Mapping[Value, Value]
+    inner: Affine
+
+
+def launch_staged(plan: StagedMarch, nest: Spread, work: Cooperation, start: Start, group: Group, known: Facts) -> Launch:
+    align(start, known)
+    start.take(group, start.out.body)
+    return StagedLaunch(plan, nest, work, start).write()
+
+
+class StagedLaunch:
+    """The launch of such marches."""
+
+    def __init__(self, plan: StagedMarch, nest: Spread, work: Cooperation, start: Start) -> None:
+        self.plan, self.nest, self.work, self.start, self.copy = plan, nest, work, start, start.copy
+        out = start.out.body
+        self.brought = {value: self.shared(value, BROUGHT) for value in plan.work.brought}
+        self.left = [self.shared(value, LEFT) for value in plan.work.left]
+        self.axes: dict[int, str] = {}
+        self.counts = counts_of(nest, self.copy, out)
+
+    def shared(self, value: Value, parts: int) -> Value:
+        """So many parts of each line, its steps side by side; lines begin in different banks. Or of so many lines that a warp has a step
+        of, which lie side by side."""
+        dtype, lines, steps = dtype_of(value), self.plan.lines, parts * self.plan.steps
+        apart = max(ALIGNMENT, BANKS // lines) // bytes_of(dtype)
+        extents = (lines, steps + apart) if self.plan.steps_beside else (steps, lines)
+        return self.start.out.body.emit(SharedAlloc(type=Mem(dtype, extents, space=Space.SHARED, align=ALIGNMENT)), "part").result
+
+    def write(self) -> Launch:
+        plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
+        loop, steps, thread = plan.loop, plan.steps, self.work.thread
+        own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
+        helper = Affine.of(thread.name) - plan.own_threads
+        self.team = b.index(helper.floordiv(GROUP))
+        self.accesses = self.accesses_of(b.named(helper % GROUP), b)
+        mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
+        there = b.both(self.line(Affine.of(mine.name), 1, b)[0], own)
+        ops = [*self.nest.between, *self.nest.inner.body.body]
+        place = ops.index(loop)
+        copy.all(ops[:place], b)
+        variables = {one.variable: start.values[one.variable] for one in self.nest.loops}
+        _, high, _, whole, full = whole_steps(loop, steps, copy, b)
+        self.low, self.high = copy.form(loop.low), high
+        self.pieces = b.op("div", b.sub(high, b.index(self.low)), b.const(self.lanes_along, "index"))
+        initial = [copy.value(value) for value in loop.carried]
+        slots = [b.const(slot, "index") for slot in range(BROUGHT)]
+        held = self.load(Affine.of(self.team.name), b, b.op("le", b.const(plan.own_threads, "index"), thread))
+        for part in range(BROUGHT - 1):
+            held = self.next_part(Affine((), part), slots[part], held, b)
+        b.emit(SyncThreads())
+        elements = self.elements(slots[0], 0, mine, b)
+        flat, each = [value for values in elements for value in values], len(plan.work.brought)
+        state = [*initial, *flat, *held, *slots]
+        with b.loop("part", 0, whole.name, 1, state, unroll=1) as (inner, walked):
+            values = list(walked.carried)
+            carried, known, held, slots = _cut(values, len(initial), len(flat), len(held))
+            number = Affine.of(walked.variable.name)
+            with inner.branch(own, [value.type for value in [*initial, *flat]]) as (yes, no, both):
+                copy.values.update(variables)
+                groups = [known[at : at + each] for at in range(0, len(known), each)]
+                yes.yield_(*self.stepped(number, slots, mine, carried, groups, yes))
+                no.yield_(*carried, *known)
+            held = self.next_part(number + (BROUGHT - 1), slots[-1], held, inner)
+            self.leave(number - 1, inner)
+            inner.emit(SyncThreads())
+            inner.yield_(*both.results, *held, *slots[1:], slots[0])
+        carried, _, _, slots = _cut(list(walked.results), len(initial), len(flat), len(held))
+        number, side = Affine.of(whole.name), b.named(Affine.of(whole.name) % LEFT * steps)
+        with b.branch(own, [value.type for value in initial]) as (yes, no, last):
+            copy.values.update(variables)
+            with yes.loop(loop.variable.name, full.name, high.name, 1, carried, unroll=1) as (inner, walked):
+                step = Affine.of(walked.variable.name) - Affine.of(full.name)
+                values = [inner.load(memory, self.place(mine.name, Affine.of(slots[0].name) * steps + step)) for memory in self.brought.values()]
+                after, left = self.one_step(walked.variable, walked.carried, values, inner)
+                for memory, value in zip(self.left, left, strict=True):
+                    inner.store(memory, value, self.place(mine.name, side + step))
+                inner.yield_(*after)
+            yes.yield_(*walked.results)
+            no.yield_(*carried)
+        self.leave(number - 1, b)
+        b.emit(SyncThreads())
+        self.leave(number, b)
+        copy.values.update(variables)
+        copy.values.update(zip(loop.results, last.results, strict=True))
+        with b.when(there) as inner:
+            copy.all([op for op in ops[place + 1 :] if not isinstance(op, Yield)], inner)
+        return start.finish(tuple(iterations(one) for one in self.nest.loops), plan.lines)
+
+    # ---- helpers ----
+
+    def line(self, number: Affine, lanes: int, b: Builder) -> tuple[Value, Affine]:
+        """Makes the variables of a line known, or of the last one where there is no such line, by the number of a line, or of so many
+        neighbours, in the block: whether there is one, and where it stands along the innermost loop."""
+        each = b.const(lanes, "index")
+        counts = [*self.counts[:-1], b.op("div", self.counts[-1], each)] if lanes > 1 else self.counts
+        total = b.product(counts)
+        behind = b.op("max", b.sub(total, b.const(1, "index")), b.const(0, "index"))
+        place = b.index(Affine.of(self.start.number.name) * (self.plan.lines // lanes) + number)
+        digits = b.digits(b.op("min", place, behind), counts[1:])
+        inner = self.copy.form(self.nest.inner.low) + Affine.of(digits[-1].name) * lanes * self.nest.inner.step
+        self.work.variables(self.nest, [*digits[:-1], b.index(Affine.of(digits[-1].name) * lanes)], b)
+        return b.op("lt", place, total), inner
+
+    def accesses_of(self, helper: Affine, b: Builder) -> list[Access]:
+        """Those of one helper of a group, by its number there."""
+        plan = self.plan
+        pieces = (plan.steps if plan.along else plan.lines) // plan.lanes
+        across = min(pieces, GROUP)
+        near, far, found = b.named(helper % across), b.named(helper.floordiv(across)), list[Access]()
+        for turn in range(plan.steps * plan.lines // (plan.lanes * GROUP)):
+            item = turn * GROUP
+            first, second = near + item % pieces, far + item // pieces
+            step, line = (first, second) if plan.along else (second, first)
+            if found and line * self.lanes_across == found[0].line:
+                found.append(evolve(found[0], step=step * self.lanes_along))
+                continue
+            inside, inner = self.line(line, self.lanes_across, b)
+            variables = {one.variable: self.copy.values[one.variable] for one in self.nest.loops}
+            found.append(Access(step * self.lanes_along, line * self.lanes_across, inside, variables, inner))
+        return found
+
+    def when(self, number: Affine, b: Builder) -> Value:
+        """Whether a part is the thread's group's. (Of a line's own thread none is.)"""
+        team = b.index((number + GROUPS) % GROUPS)
+        return b.op("eq", self.team, team)
+
+    def next_part(self, number: Affine, slot: Value, held: Sequence[Value], b: Builder) -> list[Value]:
+        """Puts what is held of a part into shared memory and loads that of the group's next one."""
+        with b.branch(self.when(number, b), [value.type for value in held]) as (yes, no, both):
+            self.put(slot, held, yes)
+            yes.yield_(*self.load(number + GROUPS, yes))
+            no.yield_(*held)
+        return list(both.results)
+
+    def load(self, number: Affine, b: Builder, where: Value | None = None) -> list[Value]:
+        """Of a part that isn't there, zeros, and behind the last step, and of a line that isn't there, what the last one has: nobody looks
+        at that."""
+        plan, lanes = self.plan, self.lanes_along
+        types = [Tile(mem_of(load.mem).dtype, self.beside_axes()) for _ in self.accesses for load in plan.loads]
+        there = b.both(where, b.op("lt", b.index(self.low + number * plan.steps), self.high))
+        with b.branch(there, types) as (yes, no, both):
+            one, held = yes.const(1, "index"), list[Value]()
+            for access in self.accesses:
+                piece = yes.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
+                piece = yes.op("min", piece, yes.sub(self.pieces, one))
+                at = self.low + Affine.of(piece.name) * lanes
+                held += [yes.load(self.copy.value(load.mem), self.index(load, access, at, yes)) for load in plan.loads]
+            yes.yield_(*held)
+            no.yield_(*(no.const(0, type) for type in types))
+        return list(both.results)
+
+    def beside_axes(self) -> tuple[tuple[str, Affine], ...]:
+        lanes = self.plan.lanes
+        return ((self.axis(lanes), Affine((), lanes)),) if lanes > 1 else ()
+
+    @property
+    def lanes_along(self) -> int:
+        """Steps that a helper takes at once."""
+        return self.plan.lanes if self.plan.along else 1
+
+    @property
+    def lanes_across(self) -> int:
+        """Lines that a helper takes at once."""
+        return 1 if self.plan.along else self.plan.lanes
+
+    def put(self, slot: Value, held: Sequence[Value], b: Builder) -> None:
+        plan, copy = self.plan, self.copy
+        each = len(plan.loads)
+        for turn, access in enumerate(self.accesses):
+            tiles = dict(zip(plan.loads, held[turn * each :][:each], strict=True))
+            found: dict[Value, list[Value]] = {value: [] for value in self.brought}
+            for lane in range(plan.lanes):
+                for op in plan.work.early:
+                    if isinstance(op, Load):
+                        tile = tiles[op]
+                        copy.values[op.result] = taken(b, tile, self.axis(plan.lanes), lane) if plan.lanes > 1 else tile
+                    else:
+                        copy.one(op, b)
+                for value, elements in found.items():
+                    elements.append(copy.values[value])
+            for value, elements in found.items():
+                self.exchange(self.brought[value], access, Affine.of(slot.name) * plan.steps, b, elements)
+
+    def leave(self, number: Affine, b: Builder) -> None:
+        """Stores what lines have left of a part, by its number, where that is one of the loop."""
+        with b.when(self.when(number, b)) as inner:
+            side = inner.named((number + LEFT) % LEFT * self.plan.steps)
+            for access in self.accesses:
+                at = self.low + number * self.plan.steps + access.step
+                there = inner.both(inner.op("le", inner.index(self.low), inner.index(at)), inner.op("lt", inner.index(at), self.high))
+                with inner.when(inner.both(access.inside, there)) as some:
+                    self.leave_one(at, access, side, some)
+
+    def leave_one(self, at: Affine, access: Access, side: Affine, b: Builder) -> None:
+        plan, copy = self.plan, self.copy
+        left = [self.exchange(memory, access, side, b) for memory in self.left]
+        for store, value, elements in zip(plan.work.stores, plan.work.left, left, strict=True):
+            stored = list[Value]()
+            for element in elements:
+                copy.values[value] = element
+                copy.all([op for op in plan.work.late if op in self.late_of(store)], b)
+                stored.append(copy.value(store.value))
+            b.store(copy.value(store.mem), self.beside(stored, b), self.index(store, access, at, b))
+
+    def exchange(self, memory: Value, access: Access, begin: Affine, b: Builder, values: Sequence[Value] | None = None) -> list[Value]:
+        """Reads what an access has of a part in shared memory, or writes it there: as wide as it lies side by side."""
+        plan = self.plan
+        along = plan.along == plan.steps_beside
+        wide = min(plan.lanes, ALIGNMENT // bytes_of(memory.type.dtype)) if along else 1  # type: ignore[union-attr]
+        read = list[Value]()
+        for lane in range(0, plan.lanes, wide):
+            beside = lane + (Affine.of(self.axis(wide)) if wide > 1 else Affine())
+            step, line = begin + access.step, access.line
+            at = self.place(line, step + beside) if plan.along else self.place(line + beside, step)
+            if values is not None:
+                b.store(memory, self.beside(values[lane : lane + wide], b), at)
+                continue
+            tile = b.load(memory, at)
+            read += [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
+        return read
+
+    def late_of(self, store: Store) -> set[object]:
+        """What is computed of what is left for a store."""
+        found, wanted = set[object](), [store.value]
+        while wanted:
+            op = wanted.pop().source
+            if op in self.plan.work.late and op not in found:
+                found.add(op)
+                wanted += op.operand_values  # type: ignore[union-attr]
+        return found
+
+    def index(self, op: Load | Store, access: Access, at: Affine, b: Builder) -> tuple[Affine, ...]:
+        """Where an access reads or stores the step that stands at a place of the loop, of as many lanes as a helper has."""
+        copy, beside = self.copy, Affine.of(self.axis(self.plan.lanes)) if self.plan.lanes > 1 else Affine()
+        copy.values.update(access.variables)
+        places, index = {self.plan.loop.variable: at, self.nest.inner.variable: access.inner}, list[Affine]()
+        if any(value.name in form.without(value.name).names for form in op.index for value in places):
+            copy.values[self.plan.loop.variable] = b.index(at)
+            places = {}
+        for form in op.index:
+            known = sum((place * form.coefficient(value.name) for value, place in places.items()), Affine())
+            for value in places:
+                form = form.without(value.name)
+            index.append(copy.form(form) + known)
+        return (*index[:-1], index[-1] + beside)
+
+    # ---- lines ----
+
+    def stepped(
+        self, number: Affine, slots: Sequence[Value], line: Value, carried: Sequence[Value], known: Sequence[Sequence[Value]], b: Builder
+    ) -> list[Value]:
+        """The steps of a whole part: what those that follow read is on its way meanwhile. What is carried, and what is known of the next
+        part."""
+        steps, several = self.plan.steps, len(known)
+        side = b.named(number % LEFT * steps)
+        kept: list[list[Value]] = [[] for _ in self.left]
+        values = list(carried)
+        for turn in range(0, steps, several):
+            last = turn + several == steps
+            following = self.elements(slots[1], 0, line, b) if last else self.elements(slots[0], turn + several, line, b)
+            for step, elements in enumerate(known, turn):
+                values, left = self.one_step(b.index(self.low + number * steps + step), values, elements, b)
+                for memory, value, own in zip(self.left, left, kept, strict=True):
+                    own.append(value)
+                    if len(own) == (wide := self.wide(value)):
+                        at = self.place(line.name, side + (step + 1 - wide) + (Affine.of(self.axis(wide)) if wide > 1 else Affine()))
+                        b.store(memory, self.beside(own, b), at)
+                        own.clear()
+            known = following
+        return [*values, *(value for elements in known for value in elements)]
+
+    def one_step(self, at: Value, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
+        """What a step carries on, and what it leaves."""
+        loop, work, copy = self.plan.loop, self.plan.work, self.copy
+        copy.values[loop.variable] = at
+        copy.values.update(zip(loop.body.parameters[1:], carried, strict=True))
+        copy.values.update(zip(work.brought, read, strict=True))
+        copy.all(work.own, b)
+        return [copy.value(value) for value in loop.body.body[-1].operand_values], [copy.value(value) for value in work.left]
+
+    def elements(self, slot: Value, turn: int, line: Value, b: Builder) -> list[list[Value]]:
+        """What the next few steps of a line read, step by step."""
+        first, several = Affine.of(slot.name) * self.plan.steps + turn, self.plan.at_once
+        read = list[list[Value]]()
+        for value, memory in self.brought.items():
+            wide, own = self.wide(value), list[Value]()
+            for step in range(0, several, wide):
+                if wide == 1:
+                    own.append(b.load(memory, self.place(line.name, first + step)))
+                    continue
+                tile = b.load(memory, self.place(line.name, first + step + Affine.of(self.axis(wide))))
+                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
+            read.append(own)
+        return [list(elements) for elements in zip(*read, strict=True)]
+
+    # ---- shared memory ----
+
+    def place(self, line: AffineLike, step: Affine) -> tuple[AffineLike, AffineLike]:
+        return (line, step) if self.plan.steps_beside else (step, line)
+
+    def wide(self, value: Value) -> int:
+        """Steps of a line that lie side by side in 16 bytes."""
+        return min(self.plan.at_once, ALIGNMENT // bytes_of(dtype_of(value))) if self.plan.steps_beside else 1
+
+    def beside(self, values: Sequence[Value], b: Builder) -> Value:
+        return values[0] if len(values) == 1 else b.emit(Stack(values=tuple(values), axis=self.axis(len(values)))).result
+
+    def axis(self, wide: int) -> str:
+        """Of so many elements side by side."""
+        if wide not in self.axes:
+            self.axes[wide] = self.start.out.axis(BESIDE, wide)
+        return self.axes[wide]
+
+
+def _cut(values: list[Value], *lengths: int) -> list[list[Value]]:
+    parts = list[list[Value]]()
+    for length in lengths:
+        parts.append(values[:length])
+        values = values[length:]
+    return [*parts, values]
