@@ -32,7 +32,6 @@ from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
 from compiler.schedule.gpu.marching import March, march_of, marched
 from compiler.schedule.gpu.marching_beside import launch_beside
 from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
-from compiler.schedule.gpu.marching_rows import MarchRows, launch_rows, march_rows
 from compiler.schedule.gpu.nest_units import counted_in_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
@@ -287,12 +286,7 @@ class _Scheduling:
     def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
         few = self.threads_for(nest)
         marches = {march.loop: march for op in nest.inner.body.body if (march := march_of(op, 4 * few <= BLOCK)) is not None}
-        plan = self.ahead(nest, tuple(marches.values()))
-        if isinstance(plan, MarchRows):
-            start = Start(around, name, (few, 1, 1))
-            self.words.append("rows that lines share are copied to shared memory, some steps ahead")
-            return launch_rows(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
-        if plan is not None:
+        if (plan := self.with_helpers(nest)) is not None:
             start = Start(around, name, (plan.threads, 1, 1))
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
             return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
@@ -459,14 +453,9 @@ class _Scheduling:
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
 
-    def ahead(self, nest: Spread, marches: Sequence[March]) -> StagedMarch | MarchRows | None:
-        """How blocks march along the only loop there is to march along, where it has few lines, or lines that read the same rows."""
-        if len(marches) > 1 or self.own(nest) or self.block(BLOCK) != (BLOCK, 1, 1):
-            return None
-        if not marches:
-            return march_rows(nest, self.known)
-        total = prod(max(1, self.known.about(self.facts.nest.of_loop(loop).extent)) for loop in nest.loops)
-        return staged_march(nest, marches[0], total, self.known)
+    def with_helpers(self, nest: Spread) -> StagedMarch | None:
+        """How blocks with helpers march along the only loop there is to march along, where that is worth it."""
+        return staged_march(nest, self.known) if not self.own(nest) and self.block(BLOCK) == (BLOCK, 1, 1) else None
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

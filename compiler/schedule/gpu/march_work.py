@@ -27,8 +27,9 @@ class MarchWork:
     own: tuple[Instruction, ...]
 
 
-def work_of(loop: For, loads: Collection[Load], stores: Sequence[Store]) -> MarchWork:
-    """Operations move to helpers one for one, so that no more goes through shared memory than is loaded and stored."""
+def work_of(loop: For, loads: Collection[Load], stores: Sequence[Store], given: Collection[Load]) -> MarchWork:
+    """Operations move to helpers one for one, so that no more goes through shared memory than is loaded and stored. `given`: what a line's
+    thread has of other loads."""
     body = [op for op in loop.body.body[:-1] if not isinstance(op, Const)]
     constants = [op for op in loop.body.body if isinstance(op, Const)]
     early: list[Instruction] = list(loads)
@@ -51,7 +52,7 @@ def work_of(loop: For, loads: Collection[Load], stores: Sequence[Store]) -> Marc
             late.insert(0, op)
             (value,), user = own, op
         left.append(value)
-    own_ops = tuple(op for op in body if op not in early and op not in late and op not in stores)
+    own_ops = tuple(op for op in body if op not in (*early, *late, *stores, *given))
     return MarchWork((*constants, *early), tuple(brought), tuple(stores), tuple(left), (*constants, *late), (*constants, *own_ops))
 
 

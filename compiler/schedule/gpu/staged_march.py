@@ -1,9 +1,11 @@
 """Marches whose blocks have two kinds of threads: a line's own thread does nothing but what its state needs, in the written order, on what
 lies in shared memory; helpers bring what all lines of the block read there, many steps ahead, and store what they leave. So a step takes
 about as long as its arithmetic, and blocks may have few lines each: all multiprocessors work, and enough of memory is under way. Helpers
-access 16 bytes at once, of neighbouring steps where lines lie along memory, of neighbouring lines where these do."""
+access 16 bytes at once, of neighbouring steps where lines lie along memory, of neighbouring lines where these do. Rows that all lines read,
+as `B[t, 0..16]`, are brought once for a block."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
@@ -13,50 +15,62 @@ from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
-from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.march_work import MarchWork, work_of
-from compiler.schedule.gpu.marching import March
+from compiler.schedule.gpu.marching import is_only_read, stepping_loads
 from compiler.schedule.gpu.nest_units import divisor, with_units
+from compiler.schedule.gpu.price.block_work import cost_of, latency_of
+from compiler.schedule.gpu.price.march_price import MarchShape, nanoseconds
 from compiler.schedule.gpu.spread import Spread
-from runtime.records import frozen
+from compiler.schedule.stages import iterations
+from runtime.records import evolve, frozen
 
 GROUP, GROUPS = 64, 4
 """Threads that bring a part, and how many such groups take turns: what a group has loaded is under way for as many parts."""
 
-HELD = 32
-"""Registers of a helper for what is under way."""
+HELD, KNOWN = 32, 32
+"""Registers of a helper for what is under way, and of a line's thread for what it reads of steps before it does those before them."""
 
-SECTOR = 32
-"""Bytes of memory that are read together: so many of neighbouring lines a block has at least, or half as many where some multiprocessors
-would have no block."""
-
-MOST_LINES = 128
+LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Of a block."""
 
-MANY = 128
-"""Lines of a multiprocessor from which on those that don't lie along memory have a thread each."""
-
-ALONG_LINES = 32
-"""Of a block, where many lie along memory."""
-
-MOST_STEPS, LEAST_STEPS = 128, 16
+MOST_STEPS, LEAST_STEPS = 128, 4
 """Of a part."""
 
-KNOWN = 32
-"""Registers of a line's thread for what it reads of steps before it does those before them."""
+BARRIER, LATENCY = 100, 1500
+"""Cycles of what is done between parts, and from a load to its value where memory is busy."""
+
+WRITTEN_OUT = 1024
+"""Instructions of steps that are written out, about: one warp alone waits for its code where no cache holds that."""
+
+MOST_BYTES = 2048
+"""Of the rows of a step."""
+
+
+@frozen(eq=False)
+class SharedRow:
+    """Elements of a memory side by side, which all lines read in a step: `width` from `low` on, copied `lanes` at once."""
+
+    load: Load
+    low: int
+    width: int
+    lanes: int
 
 
 @frozen(eq=False)
 class StagedMarch:
     """Of blocks of so many `lines`: `steps` of each are a part. `along`: lines lie along memory, so that helpers take neighbouring steps
-    rather than neighbouring lines, so many `lanes` at once."""
+    rather than neighbouring lines, so many `lanes` at once. `rows`, and which of them each of their loads reads, and where; `same`: what is
+    the same in all steps."""
 
     loop: For
     work: MarchWork
-    lines: int
-    steps: int
+    rows: tuple[SharedRow, ...]
+    places: Mapping[Load, tuple[int, int]]
+    same: tuple[Load, ...]
     along: bool
-    lanes: int
+    lines: int = 1
+    lanes: int = 1
+    steps: int = 0
 
     @property
     def steps_beside(self) -> bool:
@@ -67,7 +81,16 @@ class StagedMarch:
     def at_once(self) -> int:
         """Steps whose elements a line's thread reads at once."""
         words = sum(max(1, bytes_of(dtype_of(value)) // 4) for value in self.work.brought)
-        return min(self.steps, max(4, 1 << (min(16, KNOWN // words).bit_length() - 1)))
+        return min(self.steps, 1 << (max(1, min(16, KNOWN // max(1, words), WRITTEN_OUT // self.instructions)).bit_length() - 1))
+
+    @property
+    def instructions(self) -> int:
+        """Of a step of a line's thread, about."""
+        return 1 + int(sum(map(cost_of, self.work.own)))
+
+    @property
+    def written_out(self) -> bool:
+        return self.steps * self.instructions <= WRITTEN_OUT
 
     @property
     def own_threads(self) -> int:
@@ -83,47 +106,97 @@ class StagedMarch:
         return [op for op in self.work.early if isinstance(op, Load)]
 
 
-def staged_march(nest: Spread, march: March, total: int, known: Facts) -> StagedMarch | None:
-    """The march of each iteration of leading loops, of which there are so many; None where there are too many that don't lie along memory,
-    or where helpers can't know what it reads and stores."""
-    loop, many = march.loop, total > MANY * known.processors
+def staged_march(nest: Spread, known: Facts) -> StagedMarch | None:
+    """The march of each iteration of leading loops as what is estimated to end first; None where helpers can't know what it reads and
+    stores, and where a thread a line is as good."""
     ops = [*nest.between, *nest.inner.body.body]
-    inside = [op for op in loop.body.body if isinstance(op, Load | Store)]
-    stores = [op for op in inside if isinstance(op, Store)]
-    if loop not in ops or not stores or len(inside) != len(march.loads) + len(stores) or len(march.early) > len(march.loads):
+    loops = [op for op in nest.inner.body.body if isinstance(op, For)]
+    if len(loops) != 1 or nest.inner.step != 1 or not only_reads(ops, loops[0]):
         return None
-    made = {result.name for op in (*ops, *loop.body.body) for result in op.results} | {value.name for value in loop.body.parameters[1:]}
-    if any(op.where is not None or isinstance(op.mem.type, Slot) or made.intersection(op.symbols) for op in inside):
+    (loop,) = loops
+    body, step = loop.body.body, loop.variable.name
+    inside = [op for op in body if isinstance(op, Load | Store)]
+    stores, loads = [op for op in inside if isinstance(op, Store)], stepping_loads(loop)
+    own_names = {value.name for value in loop.body.parameters} | {result.name for op in body for result in op.results}
+    made = {result.name for op in ops for result in op.results} | own_names - {step}
+    same = [op for op in inside if isinstance(op, Load) and is_only_read(op) and not own_names.intersection(op.symbols)]
+    shared = [op for op in loads if not {nest.inner.variable.name, *made}.intersection(op.symbols)]
+    accesses = [*(op for op in loads if op not in shared), *stores]
+    if not (stores or shared) or len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
         return None
-    bounds = {*loop.low.names, *loop.high.names}
-    if bounds & (made | {outer.variable.name for outer in nest.loops}) or not _all_apart(stores, march) or not only_reads(ops, loop):
+    if any(op.where is not None or isinstance(op.mem.type, Slot) for op in inside) or any(made.intersection(op.symbols) for op in accesses):
         return None
-    along = all(op.index and op.index[-1].coefficient(loop.variable.name) == 1 for op in inside)
-    if many and not along:
+    if {*loop.low.names, *loop.high.names} & (made | {outer.variable.name for outer in nest.loops}):
         return None
-    work = work_of(loop, march.loads, stores)
-    width = min(bytes_of(mem_of(op.mem).dtype) for op in inside)
-    lines = lines_of(total, width, many, known)
-    lanes = lanes_of(inside, nest, loop, lines, along, known)
-    registers = sum(max(1, lanes * bytes_of(mem_of(op.mem).dtype) // 4) for op in march.loads)
+    found = rows_of(shared, known)
+    if found is None:
+        return None
+    along = bool(accesses) and all(op.index and op.index[-1].coefficient(step) == 1 for op in accesses)
+    plan = StagedMarch(loop, work_of(loop, [op for op in loads if op not in shared], stores, (*shared, *same)), *found, tuple(same), along)
+    plans = [sized for lines in LINES if (sized := _sized(plan, lines, accesses, nest, known)) is not None]
+    return min(plans, key=lambda plan: price_of(plan, nest, known), default=None)
+
+
+def _sized(plan: StagedMarch, lines: int, accesses: Sequence[Load | Store], nest: Spread, known: Facts) -> StagedMarch | None:
+    """With blocks of so many lines, and as many steps as helpers hold; None where they would have too few."""
+    loop = plan.loop
+    lanes = lanes_of(accesses, nest, loop, lines, plan.along, known)
+    words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in plan.loads)
+    words += sum(row.width * _size(row.load) / 4 for row in plan.rows)
     length = (loop.high - loop.low).value
-    steps = min(MOST_STEPS, HELD * GROUP * lanes // (lines * registers))
-    steps = 1 << (min(steps, steps if length is None else max(LEAST_STEPS, length // 4)).bit_length() - 1)
+    steps = min(MOST_STEPS, int(HELD * GROUP // words), MOST_STEPS if length is None else max(16, length // 4))
+    steps = 1 << (max(1, steps).bit_length() - 1)
     if steps < LEAST_STEPS or lines * steps < lanes * GROUP or (length is not None and length < 2 * steps):
         return None
-    return StagedMarch(loop, work, lines, steps, along, lanes)
+    return evolve(plan, lines=lines, lanes=lanes, steps=steps)
 
 
-def lines_of(total: int, width: int, many: bool, known: Facts) -> int:
-    """Of a block."""
-    each, sector = power_of_two(-(-total // known.processors)), SECTOR // width
-    return ALONG_LINES if many else min(MOST_LINES, max(sector // 2, min(sector, each), each // 2))
+def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
+    """About how many nanoseconds it takes."""
+    counts = [max(1, known.about(iterations(loop))) for loop in nest.loops]
+    blocks = prod(counts[:-1]) * -(-counts[-1] // plan.lines) if plan.rows else -(-prod(counts) // plan.lines)
+    steps, work = max(1, known.about(plan.loop.high - plan.loop.low)), plan.work
+    exchanged = [*work.brought, *work.left]
+    sizes = [bytes_of(dtype_of(value)) for value in exchanged]
+    own = plan.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
+    each = sum(1 / plan.lanes + (size / ALIGNMENT if plan.along == plan.steps_beside else 1.0) for size in sizes)
+    helpers = plan.lines * (each + sum(map(cost_of, (*work.early, *work.late))) + 8 / plan.lanes) / known.machine.lanes
+    helpers += sum(row.width / row.lanes for row in plan.rows) * 4 / known.machine.lanes
+    registers = 56 + HELD + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
+    shared = plan.lines * (plan.steps + 4) * (3 * sum(sizes[: len(work.brought)]) + 2 * sum(sizes[len(work.brought) :]))
+    accesses = [*plan.loads, *work.stores]
+    width = min(map(_size, accesses), default=4)
+    shape = MarchShape(
+        blocks,
+        plan.lines,
+        steps,
+        plan.own_threads // known.machine.lanes,
+        own,
+        max(wait_of(plan.loop, work), LATENCY / (plan.steps * GROUPS)) + BARRIER / plan.steps,
+        helpers,
+        plan.threads,
+        registers,
+        shared,
+        sum(map(_size, accesses)),
+        width * (plan.steps if plan.along else plan.lines),
+    )
+    return nanoseconds(shape, known)
+
+
+def wait_of(loop: For, work: MarchWork) -> float:
+    """Cycles from what a step is given of the state to what it carries on."""
+    waits = dict.fromkeys(loop.body.parameters[1:], 0.0)
+    for op in work.own:
+        given = [waits[value] for value in op.operand_values if value in waits]
+        if given:
+            waits.update(dict.fromkeys(op.results, max(given) + latency_of(op)))
+    return max((waits.get(value, 0.0) for value in loop.body.body[-1].operand_values), default=0.0)
 
 
 def lanes_of(accesses: Sequence[Load | Store], nest: Spread, loop: For, lines: int, along: bool, known: Facts) -> int:
     """Neighbouring steps, or lines, that a helper takes at once: as many as 16 bytes have of the widest elements, or fewer."""
     axis = loop if along else nest.inner
-    lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in accesses)
+    lanes = ALIGNMENT // max(map(_size, accesses), default=ALIGNMENT)
     while lanes > 1:
         fits = axis.step == 1 and divisor(axis.high - axis.low, known) % lanes == 0 and (along or lines % lanes == 0)
         if fits and all(_takes(op, axis, lanes, known) for op in accesses):
@@ -139,10 +212,13 @@ def _takes(op: Load | Store, axis: For, lanes: int, known: Facts) -> bool:
     return whole and steps_by_one(mem, op.index, name)
 
 
-def _all_apart(stores: Sequence[Store], march: March) -> bool:
+def _size(op: Load | Store) -> int:
+    return bytes_of(mem_of(op.mem).dtype)
+
+
+def _all_apart(stores: Sequence[Store], step: str) -> bool:
     """Whether each step of each line stores to an element of its own, so that nobody minds who stores it when: the analysis of the leading
     loops says so for lines, and each step moves on."""
-    step = march.loop.variable.name
     moves = [any(form.coefficient(step) and step not in form.without(step).names for form in op.index) for op in stores]
     return len({op.mem for op in stores}) == len(stores) and all(moves)
 
@@ -155,3 +231,24 @@ def only_reads(ops: Sequence[Instruction], loop: For) -> bool:
         return False
     return not any(isinstance(op, Load) and op.mem in stored for op in before)
 
+
+def rows_of(shared: Sequence[Load], known: Facts) -> tuple[tuple[SharedRow, ...], dict[Load, tuple[int, int]]] | None:
+    """The rows in which these loads lie, those side by side together."""
+    groups: dict[tuple[object, ...], list[Load]] = {}
+    for load in shared:
+        if not load.index:
+            return None
+        last = load.index[-1]
+        groups.setdefault((load.mem, *load.index[:-1], last - last.constant), []).append(load)
+    rows, places = list[SharedRow](), dict[Load, tuple[int, int]]()
+    for group in groups.values():
+        mem, columns = with_units(group[0].mem, known), [load.index[-1].constant for load in group]
+        low, width, lanes = min(columns), max(columns) - min(columns) + 1, ALIGNMENT // bytes_of(mem.dtype)
+        if width > 2 * len(set(columns)) or (mem.strides is not None and mem.strides[-1].value != 1):
+            return None
+        first = next(load for load in group if load.index[-1].constant == low)
+        while width % lanes or alignment(mem, first.index) % (lanes * bytes_of(mem.dtype)):
+            lanes //= 2
+        places.update({load: (len(rows), load.index[-1].constant - low) for load in group})
+        rows.append(SharedRow(first, low, width, lanes))
+    return (tuple(rows), places) if sum(row.width * _size(row.load) for row in rows) <= MOST_BYTES else None

@@ -3,15 +3,17 @@ one group of helpers puts what it has loaded of the part after the next into sha
 lines have left of the part before."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from math import gcd
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
-from compiler.hir.control import Yield
+from compiler.hir.control import If, Yield
 from compiler.hir.core import Stack, dtype_of
 from compiler.hir.gpu import SharedAlloc, SyncThreads
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Region, Value
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
@@ -19,7 +21,7 @@ from compiler.schedule.gpu.marching import whole_steps
 from compiler.schedule.gpu.nest_units import BESIDE
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
-from compiler.schedule.gpu.staged_march import GROUP, GROUPS, StagedMarch
+from compiler.schedule.gpu.staged_march import GROUP, GROUPS, SharedRow, StagedMarch
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
 from runtime.records import evolve, frozen
@@ -57,6 +59,8 @@ class StagedLaunch:
         out = start.out.body
         self.brought = {value: self.shared(value, BROUGHT) for value in plan.work.brought}
         self.left = [self.shared(value, LEFT) for value in plan.work.left]
+        rows = [Mem(mem_of(row.load.mem).dtype, (BROUGHT * plan.steps, row.width), space=Space.SHARED, align=ALIGNMENT) for row in plan.rows]
+        self.rows = [out.emit(SharedAlloc(type=type), "rows").result for type in rows]
         self.axes: dict[int, str] = {}
         self.counts = counts_of(nest, self.copy, out)
 
@@ -72,50 +76,50 @@ class StagedLaunch:
         plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
         loop, steps, thread = plan.loop, plan.steps, self.work.thread
         own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
-        helper = Affine.of(thread.name) - plan.own_threads
-        self.team = b.index(helper.floordiv(GROUP))
-        self.accesses = self.accesses_of(b.named(helper % GROUP), b)
-        mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
-        there = b.both(self.line(Affine.of(mine.name), 1, b)[0], own)
+        self.helper = b.named((Affine.of(thread.name) - plan.own_threads) % GROUP)
+        self.team = b.index((Affine.of(thread.name) - plan.own_threads).floordiv(GROUP))
+        self.accesses = self.accesses_of(b)
+        self.mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
+        there = b.both(self.line(Affine.of(self.mine.name), 1, b)[0], own)
         ops = [*self.nest.between, *self.nest.inner.body.body]
         place = ops.index(loop)
         copy.all(ops[:place], b)
         variables = {one.variable: start.values[one.variable] for one in self.nest.loops}
-        _, high, _, whole, full = whole_steps(loop, steps, copy, b)
+        low, high, _, whole, full = whole_steps(loop, steps, copy, b)
         self.low, self.high = copy.form(loop.low), high
-        self.pieces = b.op("div", b.sub(high, b.index(self.low)), b.const(self.lanes_along, "index"))
+        self.pieces = b.op("div", b.sub(high, low), b.const(self.lanes_along, "index"))
+        some = b.op("lt", low, high)
+        copy.values.update({op.result: b.load(copy.value(op.mem), tuple(map(copy.form, op.index)), some) for op in plan.same})
         initial = [copy.value(value) for value in loop.carried]
         slots = [b.const(slot, "index") for slot in range(BROUGHT)]
         held = self.load(Affine.of(self.team.name), b, b.op("le", b.const(plan.own_threads, "index"), thread))
         for part in range(BROUGHT - 1):
             held = self.next_part(Affine((), part), slots[part], held, b)
         b.emit(SyncThreads())
-        elements = self.elements(slots[0], 0, mine, b)
-        flat, each = [value for values in elements for value in values], len(plan.work.brought)
-        state = [*initial, *flat, *held, *slots]
+        known = self.elements(Affine(), b)
+        state = [*initial, *known, *held, *slots]
         with b.loop("part", 0, whole.name, 1, state, unroll=1) as (inner, walked):
-            values = list(walked.carried)
-            carried, known, held, slots = _cut(values, len(initial), len(flat), len(held))
+            carried, known, held, slots = _cut(walked.carried, len(initial), len(known), len(held))
             number = Affine.of(walked.variable.name)
-            with inner.branch(own, [value.type for value in [*initial, *flat]]) as (yes, no, both):
+            with inner.branch(own, [value.type for value in [*initial, *known]]) as (yes, no, both):
                 copy.values.update(variables)
-                groups = [known[at : at + each] for at in range(0, len(known), each)]
-                yes.yield_(*self.stepped(number, slots, mine, carried, groups, yes))
+                yes.yield_(*self.stepped(number, slots, carried, known, yes))
                 no.yield_(*carried, *known)
             held = self.next_part(number + (BROUGHT - 1), slots[-1], held, inner)
             self.leave(number - 1, inner)
             inner.emit(SyncThreads())
             inner.yield_(*both.results, *held, *slots[1:], slots[0])
-        carried, _, _, slots = _cut(list(walked.results), len(initial), len(flat), len(held))
+        carried, _, _, slots = _cut(walked.results, len(initial), len(known), len(held))
         number, side = Affine.of(whole.name), b.named(Affine.of(whole.name) % LEFT * steps)
         with b.branch(own, [value.type for value in initial]) as (yes, no, last):
             copy.values.update(variables)
             with yes.loop(loop.variable.name, full.name, high.name, 1, carried, unroll=1) as (inner, walked):
                 step = Affine.of(walked.variable.name) - Affine.of(full.name)
-                values = [inner.load(memory, self.place(mine.name, Affine.of(slots[0].name) * steps + step)) for memory in self.brought.values()]
-                after, left = self.one_step(walked.variable, walked.carried, values, inner)
+                at = Affine.of(slots[0].name) * steps + step
+                values = [inner.load(memory, self.place(self.mine.name, at)) for memory in self.brought.values()]
+                after, left = self.one_step(walked.variable, at, walked.carried, values, inner)
                 for memory, value in zip(self.left, left, strict=True):
-                    inner.store(memory, value, self.place(mine.name, side + step))
+                    inner.store(memory, value, self.place(self.mine.name, side + step))
                 inner.yield_(*after)
             yes.yield_(*walked.results)
             no.yield_(*carried)
@@ -126,29 +130,34 @@ class StagedLaunch:
         copy.values.update(zip(loop.results, last.results, strict=True))
         with b.when(there) as inner:
             copy.all([op for op in ops[place + 1 :] if not isinstance(op, Yield)], inner)
-        return start.finish(tuple(iterations(one) for one in self.nest.loops), plan.lines)
+        counts = [iterations(one) for one in self.nest.loops]
+        return start.finish((*counts[:-1], counts[-1].ceildiv(plan.lines)), 1) if plan.rows else start.finish(tuple(counts), plan.lines)
 
     # ---- helpers ----
 
     def line(self, number: Affine, lanes: int, b: Builder) -> tuple[Value, Affine]:
         """Makes the variables of a line known, or of the last one where there is no such line, by the number of a line, or of so many
-        neighbours, in the block: whether there is one, and where it stands along the innermost loop."""
-        each = b.const(lanes, "index")
-        counts = [*self.counts[:-1], b.op("div", self.counts[-1], each)] if lanes > 1 else self.counts
-        total = b.product(counts)
-        behind = b.op("max", b.sub(total, b.const(1, "index")), b.const(0, "index"))
-        place = b.index(Affine.of(self.start.number.name) * (self.plan.lines // lanes) + number)
-        digits = b.digits(b.op("min", place, behind), counts[1:])
-        inner = self.copy.form(self.nest.inner.low) + Affine.of(digits[-1].name) * lanes * self.nest.inner.step
+        neighbours, in the block: whether there is one, and where it stands along the innermost loop. Lines that read the same rows share
+        the iterations of the other loops."""
+        lines, one, zero = self.plan.lines // lanes, b.const(1, "index"), b.const(0, "index")
+        counts = [*self.counts[:-1], b.op("div", self.counts[-1], b.const(lanes, "index"))] if lanes > 1 else self.counts
+        count, block, first = b.product(counts), self.start.number, zero
+        if self.plan.rows:
+            count = counts[-1]
+            blocks = b.op("max", b.index(Affine.of(count.name).ceildiv(lines)), one)
+            first, block = b.mul(b.op("div", block, blocks), count), b.op("rem", block, blocks)
+        place = b.index(Affine.of(block.name) * lines + number)
+        digits = b.digits(b.add(first, b.op("min", place, b.op("max", b.sub(count, one), zero))), counts[1:])
+        inner = self.copy.form(self.nest.inner.low) + Affine.of(digits[-1].name) * lanes
         self.work.variables(self.nest, [*digits[:-1], b.index(Affine.of(digits[-1].name) * lanes)], b)
-        return b.op("lt", place, total), inner
+        return b.op("lt", place, count), inner
 
-    def accesses_of(self, helper: Affine, b: Builder) -> list[Access]:
+    def accesses_of(self, b: Builder) -> list[Access]:
         """Those of one helper of a group, by its number there."""
         plan = self.plan
         pieces = (plan.steps if plan.along else plan.lines) // plan.lanes
         across = min(pieces, GROUP)
-        near, far, found = b.named(helper % across), b.named(helper.floordiv(across)), list[Access]()
+        near, far, found = b.named(self.helper % across), b.named(self.helper.floordiv(across)), list[Access]()
         for turn in range(plan.steps * plan.lines // (plan.lanes * GROUP)):
             item = turn * GROUP
             first, second = near + item % pieces, far + item // pieces
@@ -159,6 +168,18 @@ class StagedLaunch:
             inside, inner = self.line(line, self.lanes_across, b)
             variables = {one.variable: self.copy.values[one.variable] for one in self.nest.loops}
             found.append(Access(step * self.lanes_along, line * self.lanes_across, inside, variables, inner))
+        return found
+
+    def pieces_of(self, row: SharedRow, b: Builder) -> list[tuple[Affine, Affine, Value | None]]:
+        """Those of a row that a helper takes of a part: step and column, and whether there is such a piece, if some helpers have none."""
+        across, found = row.width // row.lanes, list[tuple[Affine, Affine, Value | None]]()
+        items = self.plan.steps * across
+        for begin in range(0, items, GROUP):
+            item, there = self.helper + begin, None
+            if begin + GROUP > items:
+                there = b.op("lt", b.index(item), b.const(items, "index"))
+                item = Affine.of(b.op("min", b.index(item), b.const(items - 1, "index")).name)
+            found.append((b.named(item.floordiv(across)), b.named(item % across * row.lanes), there))
         return found
 
     def when(self, number: Affine, b: Builder) -> Value:
@@ -177,23 +198,28 @@ class StagedLaunch:
     def load(self, number: Affine, b: Builder, where: Value | None = None) -> list[Value]:
         """Of a part that isn't there, zeros, and behind the last step, and of a line that isn't there, what the last one has: nobody looks
         at that."""
-        plan, lanes = self.plan, self.lanes_along
-        types = [Tile(mem_of(load.mem).dtype, self.beside_axes()) for _ in self.accesses for load in plan.loads]
+        plan, lanes, copy = self.plan, self.lanes_along, self.copy
         there = b.both(where, b.op("lt", b.index(self.low + number * plan.steps), self.high))
-        with b.branch(there, types) as (yes, no, both):
-            one, held = yes.const(1, "index"), list[Value]()
-            for access in self.accesses:
-                piece = yes.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
-                piece = yes.op("min", piece, yes.sub(self.pieces, one))
-                at = self.low + Affine.of(piece.name) * lanes
-                held += [yes.load(self.copy.value(load.mem), self.index(load, access, at, yes)) for load in plan.loads]
-            yes.yield_(*held)
-            no.yield_(*(no.const(0, type) for type in types))
-        return list(both.results)
-
-    def beside_axes(self) -> tuple[tuple[str, Affine], ...]:
-        lanes = self.plan.lanes
-        return ((self.axis(lanes), Affine((), lanes)),) if lanes > 1 else ()
+        op = If(condition=there, otherwise=Region())
+        yes, one, held = b.child(op.then), b.const(1, "index"), list[Value]()
+        for access in self.accesses:
+            piece = yes.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
+            piece = yes.op("min", piece, yes.sub(self.pieces, one))
+            at = self.low + Affine.of(piece.name) * lanes
+            held += [yes.load(copy.value(load.mem), self.index(load, access, at, yes)) for load in plan.loads]
+        copy.values.update(self.accesses[0].variables)
+        for row in plan.rows:
+            beside = Affine.of(self.axis(row.lanes)) if row.lanes > 1 else Affine()
+            for step, column, _ in self.pieces_of(row, yes):
+                copy.values[plan.loop.variable] = yes.op("min", yes.index(self.low + number * plan.steps + step), yes.sub(self.high, one))
+                *outer, last = map(copy.form, row.load.index)
+                held.append(yes.load(copy.value(row.load.mem), (*outer, last + column + beside)))
+        op.types = tuple(value.type for value in held)
+        yes.yield_(*held)
+        assert op.otherwise is not None
+        no = b.child(op.otherwise)
+        no.yield_(*(no.const(0, type) for type in op.types))
+        return list(b.emit(op).results)
 
     @property
     def lanes_along(self) -> int:
@@ -206,22 +232,25 @@ class StagedLaunch:
         return 1 if self.plan.along else self.plan.lanes
 
     def put(self, slot: Value, held: Sequence[Value], b: Builder) -> None:
-        plan, copy = self.plan, self.copy
-        each = len(plan.loads)
-        for turn, access in enumerate(self.accesses):
-            tiles = dict(zip(plan.loads, held[turn * each :][:each], strict=True))
+        plan, copy, begin, tiles = self.plan, self.copy, Affine.of(slot.name) * self.plan.steps, iter(held)
+        for access in self.accesses:
+            loaded = {op: self.items(next(tiles), plan.lanes, b) for op in plan.loads}
             found: dict[Value, list[Value]] = {value: [] for value in self.brought}
             for lane in range(plan.lanes):
                 for op in plan.work.early:
                     if isinstance(op, Load):
-                        tile = tiles[op]
-                        copy.values[op.result] = taken(b, tile, self.axis(plan.lanes), lane) if plan.lanes > 1 else tile
+                        copy.values[op.result] = loaded[op][lane]
                     else:
                         copy.one(op, b)
                 for value, elements in found.items():
                     elements.append(copy.values[value])
             for value, elements in found.items():
-                self.exchange(self.brought[value], access, Affine.of(slot.name) * plan.steps, b, elements)
+                self.exchange(self.brought[value], access, begin, b, elements)
+        for row, memory in zip(plan.rows, self.rows, strict=True):
+            beside = Affine.of(self.axis(row.lanes)) if row.lanes > 1 else Affine()
+            for step, column, there in self.pieces_of(row, b):
+                with b.when(there) if there is not None else nullcontext(b) as inner:
+                    inner.store(memory, next(tiles), (begin + step, column + beside))
 
     def leave(self, number: Affine, b: Builder) -> None:
         """Stores what lines have left of a part, by its number, where that is one of the loop."""
@@ -258,7 +287,7 @@ class StagedLaunch:
                 b.store(memory, self.beside(values[lane : lane + wide], b), at)
                 continue
             tile = b.load(memory, at)
-            read += [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
+            read += self.items(tile, wide, b)
         return read
 
     def late_of(self, store: Store) -> set[object]:
@@ -288,52 +317,68 @@ class StagedLaunch:
 
     # ---- lines ----
 
-    def stepped(
-        self, number: Affine, slots: Sequence[Value], line: Value, carried: Sequence[Value], known: Sequence[Sequence[Value]], b: Builder
-    ) -> list[Value]:
+    def stepped(self, number: Affine, slots: Sequence[Value], carried: Sequence[Value], known: Sequence[Value], b: Builder) -> list[Value]:
         """The steps of a whole part: what those that follow read is on its way meanwhile. What is carried, and what is known of the next
         part."""
-        steps, several = self.plan.steps, len(known)
-        side = b.named(number % LEFT * steps)
-        kept: list[list[Value]] = [[] for _ in self.left]
-        values = list(carried)
-        for turn in range(0, steps, several):
-            last = turn + several == steps
-            following = self.elements(slots[1], 0, line, b) if last else self.elements(slots[0], turn + several, line, b)
-            for step, elements in enumerate(known, turn):
-                values, left = self.one_step(b.index(self.low + number * steps + step), values, elements, b)
-                for memory, value, own in zip(self.left, left, kept, strict=True):
-                    own.append(value)
-                    if len(own) == (wide := self.wide(value)):
-                        at = self.place(line.name, side + (step + 1 - wide) + (Affine.of(self.axis(wide)) if wide > 1 else Affine()))
-                        b.store(memory, self.beside(own, b), at)
-                        own.clear()
-            known = following
-        return [*values, *(value for elements in known for value in elements)]
+        steps, several = self.plan.steps, self.plan.at_once
+        now, following, values = Affine.of(slots[0].name) * steps, Affine.of(slots[1].name) * steps, [*carried, *known]
+        if self.plan.written_out:
+            for turn in range(0, steps, several):
+                after = following if turn + several == steps else now + turn + several
+                values = self.several(number, Affine((), turn), now, after, values, b)
+            return values
+        with b.loop("turn", 0, steps, several, values, unroll=1) as (inner, walked):
+            turn = Affine.of(walked.variable.name)
+            last = inner.op("eq", inner.index(turn + several), inner.const(steps, "index"))
+            after = Affine.of(inner.select(last, inner.index(following), inner.index(now + turn + several)).name)
+            inner.yield_(*self.several(number, turn, now, after, walked.carried, inner))
+        return list(walked.results)
 
-    def one_step(self, at: Value, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
+    def several(self, number: Affine, turn: Affine, now: Affine, after: Affine, values: Sequence[Value], b: Builder) -> list[Value]:
+        """Steps from one of a part on, and what is known of those after them."""
+        plan, each = self.plan, len(self.plan.work.brought)
+        carried, known = list(values[: len(plan.loop.carried)]), values[len(plan.loop.carried) :]
+        following, kept = self.elements(after, b), [list[Value]() for _ in self.left]
+        side = b.named(number % LEFT * plan.steps + turn)
+        for step in range(plan.at_once):
+            at = b.index(self.low + number * plan.steps + turn + step)
+            carried, left = self.one_step(at, now + turn + step, carried, known[step * each :][:each], b)
+            for memory, value, own in zip(self.left, left, kept, strict=True):
+                own.append(value)
+                if len(own) == (wide := self.wide(value)):
+                    beside = Affine.of(self.axis(wide)) if wide > 1 else Affine()
+                    b.store(memory, self.beside(own, b), self.place(self.mine.name, side + (step + 1 - wide) + beside))
+                    own.clear()
+        return [*carried, *following]
+
+    def one_step(self, at: Value, slot: Affine, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
         """What a step carries on, and what it leaves."""
-        loop, work, copy = self.plan.loop, self.plan.work, self.copy
-        copy.values[loop.variable] = at
-        copy.values.update(zip(loop.body.parameters[1:], carried, strict=True))
-        copy.values.update(zip(work.brought, read, strict=True))
-        copy.all(work.own, b)
-        return [copy.value(value) for value in loop.body.body[-1].operand_values], [copy.value(value) for value in work.left]
+        plan, copy = self.plan, self.copy
+        copy.values[plan.loop.variable] = at
+        copy.values.update(zip(plan.loop.body.parameters[1:], carried, strict=True))
+        copy.values.update(zip(plan.work.brought, read, strict=True))
+        rows = [self.row(row, memory, slot, b) for row, memory in zip(plan.rows, self.rows, strict=True)]
+        copy.values.update({load.result: rows[row][column] for load, (row, column) in plan.places.items()})
+        copy.all(plan.work.own, b)
+        return [copy.value(value) for value in plan.loop.body.body[-1].operand_values], [copy.value(value) for value in plan.work.left]
 
-    def elements(self, slot: Value, turn: int, line: Value, b: Builder) -> list[list[Value]]:
-        """What the next few steps of a line read, step by step."""
-        first, several = Affine.of(slot.name) * self.plan.steps + turn, self.plan.at_once
+    def row(self, row: SharedRow, memory: Value, at: Affine, b: Builder) -> list[Value]:
+        wide = gcd(row.width, ALIGNMENT // bytes_of(mem_of(memory).dtype))
+        beside = Affine.of(self.axis(wide)) if wide > 1 else Affine()
+        return [item for column in range(0, row.width, wide) for item in self.items(b.load(memory, (at, beside + column)), wide, b)]
+
+    def elements(self, first: Affine, b: Builder) -> list[Value]:
+        """What a few steps of the thread's line read, from one in shared memory on, step by step."""
         read = list[list[Value]]()
         for value, memory in self.brought.items():
-            wide, own = self.wide(value), list[Value]()
-            for step in range(0, several, wide):
-                if wide == 1:
-                    own.append(b.load(memory, self.place(line.name, first + step)))
-                    continue
-                tile = b.load(memory, self.place(line.name, first + step + Affine.of(self.axis(wide))))
-                own += [taken(b, tile, self.axis(wide), item) for item in range(wide)]
-            read.append(own)
-        return [list(elements) for elements in zip(*read, strict=True)]
+            wide = self.wide(value)
+            beside, steps = Affine.of(self.axis(wide)) if wide > 1 else Affine(), range(0, self.plan.at_once, wide)
+            tiles = [b.load(memory, self.place(self.mine.name, first + step + beside)) for step in steps]
+            read.append([item for tile in tiles for item in self.items(tile, wide, b)])
+        return [value for elements in zip(*read, strict=True) for value in elements]
+
+    def items(self, tile: Value, wide: int, b: Builder) -> list[Value]:
+        return [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
 
     # ---- shared memory ----
 
@@ -354,9 +399,9 @@ class StagedLaunch:
         return self.axes[wide]
 
 
-def _cut(values: list[Value], *lengths: int) -> list[list[Value]]:
+def _cut(values: Sequence[Value], *lengths: int) -> list[list[Value]]:
     parts = list[list[Value]]()
     for length in lengths:
-        parts.append(values[:length])
+        parts.append(list(values[:length]))
         values = values[length:]
-    return [*parts, values]
+    return [*parts, list(values)]

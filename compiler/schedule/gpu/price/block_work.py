@@ -174,7 +174,7 @@ class _Follower:
         if self.known.follow(op) and _dtype(op) in ("index", "i1"):
             return 0.0  # much of it is done once, or is part of an address
         self.work.instructions += issued * cost_of(op) * _elements(op, self.axes)
-        return _wait(op)
+        return latency_of(op)
 
     def access(self, op: Instruction, memory: Value, index: Sequence[Affine], weight: float, active: Array) -> float:
         mem = mem_of(memory)
@@ -251,7 +251,7 @@ def cost_of(op: Instruction) -> float:
     return wide
 
 
-def _wait(op: Instruction) -> float:
+def latency_of(op: Instruction) -> float:
     """Cycles until what is computed of an element is there."""
     match op:
         case Const() | Index():
