@@ -8,13 +8,16 @@ import pytest
 
 import zynml
 from compiler.fusion.program_kernels import kernels
-from compiler.hir.async_copy import AsyncCopy
+from compiler.hir.control import For
+from compiler.hir.core import Const
+from compiler.hir.gpu import SyncThreads
+from compiler.hir.memory import Load, Store
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import marching_ahead
-from compiler.schedule.gpu.blocks import _Scheduling
+from compiler.schedule.gpu import staged_march
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
+from compiler.schedule.gpu.march_work import work_of
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")
@@ -149,13 +152,13 @@ def test_f64_reads_ahead_too(device: str) -> None:
     np.testing.assert_allclose(zynml.compile(LINEAR.replace("C]", "C, f64]"), device=device).f(a, b), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("target", "lines", "copies"), [("sm_90a", 512, True), ("sm_80", 512, True), ("sm_75", 512, False), ("sm_90a", 1 << 20, False)])
-def test_few_lines_are_copied_ahead(target: str, lines: int, copies: bool) -> None:
-    """Where few threads share a multiprocessor, and it copies beside the computation."""
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize(("lines", "helped"), [(512, True), (1 << 20, False)])
+def test_few_lines_have_helpers_on_all_targets(target: str, lines: int, helped: bool) -> None:
     ((_, kernel),) = kernels(zynml.compile(LINEAR)._session)
     made = launches_for(kernel.nest, kernel.field, facts_of({"B": 1, "T": 4096, "C": lines}, ("a", "b", "out"), MACHINES[target]))
     ops = [op for launch in made.launches for top in launch.function.body.body for op in top.walk()]
-    assert any(isinstance(op, AsyncCopy) for op in ops) is copies
+    assert any(isinstance(op, SyncThreads) for op in ops) is helped
     for launch in made.launches:
         verify(launch.function)
 
@@ -185,42 +188,27 @@ def lines_along(lines: int, steps: int, dtype: str) -> tuple[Array, Array, Array
     return a, b, c, expected
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize(("lines", "steps"), [(0, 40), (3, 0), (1, 31), (130, 67), (5, 96), (129, 33)])
-def test_lines_along_memory_go_through_shared_memory(lines: int, steps: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Scheduling, "threads_for", lambda scheduling, nest: 128)
-    a, b, c, expected = lines_along(lines, steps, dtype)
-    program = zynml.compile(ALONG.format(dtype=dtype), device="emulator:sm_75", sanitize=True)
-    np.testing.assert_allclose(program.f(a, b, c), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize(("lines", "steps", "dtype"), [(67, 96, "f32"), (33, 151, "f32"), (40, 67, "f64")])
-def test_many_lines_along_memory_have_helpers(lines: int, steps: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marching_ahead, "MOST_LINES", 0)
-    a, b, c, expected = lines_along(lines, steps, dtype)
-    program = zynml.compile(ALONG.format(dtype=dtype), device="emulator:sm_90a", sanitize=True)
-    np.testing.assert_allclose(program.f(a, b, c), expected, rtol=1e-5, atol=1e-5)
-
-
-SQUARES, HELPERS = "squares of it through shared memory", "whose other threads copy"
-
-
 @pytest.mark.parametrize(
-    ("target", "lines", "dtype", "how"),
+    ("lines", "steps", "dtype", "size", "target"),
     [
-        ("sm_90a", 1 << 16, "f32", HELPERS),
-        ("sm_90a", 1 << 16, "f16", SQUARES),
-        ("sm_90a", 512, "f16", HELPERS),
-        ("sm_75", 1 << 16, "f32", SQUARES),
+        (0, 40, "f32", 1, "sm_90a"),
+        (3, 0, "f64", 2, "sm_90a"),
+        (67, 96, "f32", 128, "sm_75"),
+        (67, 96, "f64", 8, "sm_80"),
+        (33, 151, "f16", 32, "sm_90a"),
+        (33, 152, "f16", 16, "sm_75"),
+        (40, 67, "f32", 64, "sm_90a"),
     ],
 )
-def test_how_lines_along_memory_are_copied(target: str, lines: int, dtype: str, how: str) -> None:
-    ((_, kernel),) = kernels(zynml.compile(ALONG.format(dtype=dtype))._session)
-    sizes = {"I": lines, "T": 4096}
-    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, ("a", "b", "c", "out"), MACHINES[target]))
-    assert [each for each in (SQUARES, HELPERS) if any(each in words for words in made.words)] == [how]
-    for launch in made.launches:
-        verify(launch.function)
+def test_blocks_of_any_size(
+    lines: int, steps: int, dtype: str, size: int, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines along memory, that begin at multiples of 16 bytes and that don't; blocks of more lines than there are."""
+    monkeypatch.setattr(staged_march, "LINES", (size,))
+    a, b, c, expected = lines_along(lines, steps, dtype)
+    program = zynml.compile(ALONG.format(dtype=dtype), device=f"emulator:{target}", sanitize=True)
+    bound = 2e-2 if dtype == "f16" else 1e-5
+    np.testing.assert_allclose(np.asarray(program.f(a, b, c), np.float64), expected, rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize(("lines", "steps", "dtype"), [(0, 150, "f32"), (1, 128, "f64"), (9, 129, "f32"), (5, 40, "f32"), (9, 144, "f16")])
@@ -298,3 +286,65 @@ def test_neighbouring_lines_of_short_elements_share_words(planes: int, steps: in
     sizes = {"I": "I", "T": "T", "J": "J"} if named else {"I": planes, "T": steps, "J": lines}
     program = zynml.compile(BESIDE.format(**sizes, dtype="f16"), device="emulator:sm_90a", sanitize=True)
     np.testing.assert_allclose(program.f(a, b, c), expected, rtol=2e-3, atol=2e-3)
+
+
+SHARED = """
+def f(a: tensor[B, T, C, f16], x: tensor[B, T, C, f16], w: tensor[B, T, 7], v: tensor[T], own: tensor[C, f16]): tensor {
+    compute(a, x, w, v, own) -> tensor[B, T, C, f16] {
+        for n in 0..B, c in 0..C:
+            var h = 0.5
+            var g = 1.0
+            for t in 0..T:
+                h = a[n, t, c] * h + x[n, t, c] * own[c] + v[t]
+                g = 0.5 * g + w[n, t, 1] * h - w[n, t, 5]
+                out[n, t, c] = 2.0 * g
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("size", [1, 16, 64])
+@pytest.mark.parametrize(("batch", "steps", "lines"), [(2, 37, 40), (3, 300, 5), (1, 1, 1), (2, 0, 3)])
+def test_rows_that_lines_share(batch: int, steps: int, lines: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some elements of a row of 7 for the lines of a plane, one element for all lines, and one of a line for all steps."""
+    monkeypatch.setattr(staged_march, "LINES", (size,))
+    a, x = (_RANDOM.uniform(-1, 1, (batch, steps, lines)).astype(np.float16) for _ in range(2))
+    w, v, own = floats(batch, steps, 7), floats(steps), _RANDOM.uniform(-1, 1, lines).astype(np.float16)
+    h, g, expected = np.full((batch, lines), 0.5), np.ones((batch, lines)), np.zeros((batch, steps, lines))
+    for t in range(steps):
+        h = a[:, t].astype(np.float64) * h + x[:, t].astype(np.float64) * own + v[t]
+        g = 0.5 * g + w[:, t, 1, None] * h - w[:, t, 5, None]
+        expected[:, t] = 2 * g
+    program = zynml.compile(SHARED, device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_allclose(np.asarray(program.f(a, x, w, v, own), np.float64), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("step", "left", "own", "late"),
+    [
+        ("h = a[t, c] * h + x[t, c]", "h", {"mul", "add"}, {"cast"}),
+        ("h = max(h + 2.0 * a[t, c], x[t, c])", "3.0 * h", {"add", "max"}, {"mul", "cast"}),
+        ("h = h * a[t, c] + 1.0 / (1.0 + x[t, c] * x[t, c])", "h - a[t, c]", {"mul", "add", "sub"}, {"cast"}),
+        ("h = 0.5 * h + a[t, c] * x[t, c]", "h * h", {"mul", "add"}, {"mul", "cast"}),
+    ],
+)
+def test_lines_do_what_their_state_needs(step: str, left: str, own: set[str], late: set[str]) -> None:
+    """Operations of what is read, and of what is stored, are those of helpers."""
+    text = f"""
+    def f(a: tensor[T, C, bf16], x: tensor[T, C, bf16]) {{
+        compute(a, x) -> tensor[T, C, bf16] {{
+            for c in 0..C:
+                var h = 0.0
+                for t in 0..T:
+                    {step}
+                    out[t, c] = {left}
+        }}
+    }}
+    """
+    ((_, kernel),) = kernels(zynml.compile(text, floats="strict")._session)
+    (loop,) = [op for top in kernel.nest.body.body for op in top.walk() if isinstance(op, For) and op.carried]
+    loads = [op for op in loop.body.body if isinstance(op, Load)]
+    work = work_of(loop, loads, [op for op in loop.body.body if isinstance(op, Store)], ())
+    assert {getattr(op, "operator", "cast") for op in work.own if not isinstance(op, Const)} == own
+    assert {getattr(op, "operator", "cast") for op in work.late[0] if not isinstance(op, Const)} == late
+    assert len(work.brought) <= len(loads)

@@ -29,9 +29,7 @@ from compiler.schedule.gpu.disjoint_launches import DisjointLaunches, mark_memor
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
-from compiler.schedule.gpu.marching import March, march_of, marched
-from compiler.schedule.gpu.marching_beside import launch_beside
-from compiler.schedule.gpu.marching_lines import MOST_STEPS, along_lines, launch_along_lines
+from compiler.schedule.gpu.marching import march_of, marched
 from compiler.schedule.gpu.nest_units import counted_in_units
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
@@ -45,7 +43,7 @@ from compiler.schedule.gpu.scattered_launches import Scattering
 from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
 from compiler.schedule.gpu.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
-from compiler.schedule.gpu.staged_march import StagedMarch, staged_march
+from compiler.schedule.gpu.staged_march import staged_march
 from compiler.schedule.gpu.staged_march_launch import launch_staged
 from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
 from compiler.schedule.gpu.turns import in_turns, turns_of
@@ -286,18 +284,15 @@ class _Scheduling:
     def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
         few = self.threads_for(nest)
         marches = {march.loop: march for op in nest.inner.body.body if (march := march_of(op, 4 * few <= BLOCK)) is not None}
-        if (plan := self.with_helpers(nest)) is not None:
+        free = not self.own(nest) and self.block(BLOCK) == (BLOCK, 1, 1)
+        march = next(iter(marches.values()), None)
+        if free and (plan := staged_march(nest, march, few, self.known)) is not None:
             start = Start(around, name, (plan.threads, 1, 1))
             self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
             return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
-        if len(marches) == 1 and 4 * few > BLOCK and not self.own(nest) and start.threads % MOST_STEPS == 0:
-            (march,) = marches.values()
-            if (lines := along_lines(nest, march, start.threads, self.known)) is not None:
-                self.words.append("what they read and store lies along their steps: blocks copy squares of it through shared memory")
-                return launch_along_lines(lines, nest, work, start, group, self.known)
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
         turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
@@ -306,10 +301,6 @@ class _Scheduling:
             in_turns(work, nest, start, counts, turns, self.known, b)
             self.words.append(f"a thread takes {turns} of them at once")
             return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
-        alone = [] if tiles is not None or self.own(nest) or 4 * few <= BLOCK else [*marches.values()]
-        if (beside := launch_beside(nest, alone, self.known, work, start, group, counts)) is not None:
-            self.words.append("neighbouring lines a thread: an access has a word of them")
-            return beside
         number = b.index(start.place, "place")
         inside = b.op("lt", number, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:
@@ -452,10 +443,6 @@ class _Scheduling:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
         return Cooperation(start, spreads, barriers, self.known.machine.lanes)
-
-    def with_helpers(self, nest: Spread) -> StagedMarch | None:
-        """How blocks with helpers march along the only loop there is to march along, where that is worth it."""
-        return staged_march(nest, self.known) if not self.own(nest) and self.block(BLOCK) == (BLOCK, 1, 1) else None
 
     def threads_for(self, nest: Spread) -> int:
         """Threads of a block that leave blocks for all multiprocessors, where there are few iterations."""

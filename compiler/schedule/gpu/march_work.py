@@ -1,4 +1,4 @@
-"""Who does what of a march whose blocks have helpers: these bring what the steps read, with what is computed of it alone, and store what lines
+"""Who does what of a march whose blocks have helpers: these bring what steps read, with what is computed of it alone, and store what lines
 leave, with what is computed of that alone. A line's own thread does what its state needs.
 
     h = f32(a[t]) * h + f32(x[t]); out[t] = bf16(h)
@@ -17,13 +17,13 @@ from runtime.records import frozen
 @frozen(eq=False)
 class MarchWork:
     """`early`: what helpers load and compute, and `brought` of it; `stores`, with what each line leaves for them, and `late`, what helpers
-    compute of that; `own`: what is left for the line's thread, in order."""
+    compute of each; `own`: what is left for the line's thread, in order."""
 
     early: tuple[Instruction, ...]
     brought: tuple[Value, ...]
     stores: tuple[Store, ...]
     left: tuple[Value, ...]
-    late: tuple[Instruction, ...]
+    late: tuple[tuple[Instruction, ...], ...]
     own: tuple[Instruction, ...]
 
 
@@ -43,17 +43,19 @@ def work_of(loop: For, loads: Collection[Load], stores: Sequence[Store], given: 
         if op not in early and own and _is_plain(op) and set(own) <= set(brought) and all(_users(loop, value) == [op] for value in own):
             early.append(op)
             brought = [*(value for value in brought if value not in own), op.results[0]]
-    late, left = list[Instruction](), list[Value]()
+    late, left = list[tuple[Instruction, ...]](), list[Value]()
     for store in stores:
-        value, user = store.value, store
-        while (op := value.source) in body and op not in early and _is_plain(op) and _users(loop, value) == [user]:
-            if len(own := varying(op)) != 1:
+        value, behind = store.value, list[Instruction]()
+        while (maker := value.source) is not None and maker in body and maker not in early and _is_plain(maker):
+            if len(own := varying(maker)) != 1 or len(_users(loop, value)) != 1:
                 break
-            late.insert(0, op)
-            (value,), user = own, op
+            behind.insert(0, maker)
+            (value,) = own
         left.append(value)
-    own_ops = tuple(op for op in body if op not in (*early, *late, *stores, *given))
-    return MarchWork((*constants, *early), tuple(brought), tuple(stores), tuple(left), (*constants, *late), (*constants, *own_ops))
+        late.append((*constants, *behind))
+    others = {*early, *stores, *given}.union(*late)
+    own_ops = (op for op in body if op not in others)
+    return MarchWork((*constants, *early), tuple(brought), tuple(stores), tuple(left), tuple(late), (*constants, *own_ops))
 
 
 def _is_plain(op: Instruction) -> bool:

@@ -1,8 +1,7 @@
 """Loops that one thread runs in the written order, with what they read on its way before it is used: several steps are read at once, and
 the next ones while these are computed. The operations and their order stay as they are."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -20,12 +19,6 @@ MOST_STEPS, LEAST_STEPS = 32, 4
 
 WORDS = 32
 """Registers of a thread, of 32 bits, for what is read ahead; twice as many where few threads share a multiprocessor."""
-
-
-Read = Callable[[Value, Builder], list[Value]]
-"""What the steps from one on read."""
-Step = Callable[[Value, Sequence[Value], Sequence[Value], Builder], list[Value]]
-"""A step, of its place, what is carried to it and what was read for it: what it carries on."""
 
 WRITTEN_OUT = 512
 """Instructions of the steps that are read at once, at most, where threads are many: more take the registers of other threads."""
@@ -45,15 +38,22 @@ def march_of(op: Instruction, few: bool) -> March | None:
     """The loop as a march; None where nothing can be read ahead, or a few steps are all there are. `few`: whether there are few threads."""
     if not isinstance(op, For):
         return None
-    loads, steps = stepping_loads(op), MOST_STEPS
+    loads, steps, body = stepping_loads(op), MOST_STEPS, op.body.body
     while steps * words_of(loads) > WORDS << few and steps > 1:
         steps //= 2
-    while not few and steps > LEAST_STEPS and steps * sum(map(cost_of, op.body.body[:-1])) > WRITTEN_OUT:
+    while not few and steps > LEAST_STEPS and steps * sum(map(cost_of, body[:-1])) > WRITTEN_OUT:
         steps //= 2
     length = (op.high - op.low).value
     if not loads or steps < LEAST_STEPS or (length is not None and length < 2 * steps):
         return None
-    return march_of_loads(op, loads, steps)
+    known = {result.name: inside for inside in body for result in inside.results}
+    wanted, early = set[Instruction](loads), set[Instruction]()
+    while wanted:
+        inside = wanted.pop()
+        early.add(inside)
+        wanted |= {known[name] for name in read_names(inside) if name in known} - early
+    ahead = tuple(inside for inside in body if inside in early)
+    return March(op, ahead, tuple(inside for inside in ahead if isinstance(inside, Load)), steps)
 
 
 def stepping_loads(op: For) -> list[Load]:
@@ -74,19 +74,6 @@ def words_of(loads: Sequence[Load]) -> int:
     return sum(max(1, bytes_of(mem_of(load.mem).dtype) // 4) for load in loads)
 
 
-def march_of_loads(op: For, loads: Sequence[Load], steps: int) -> March:
-    """The march that reads these ahead, so many steps at once."""
-    body = op.body.body
-    known = {result.name: inside for inside in body for result in inside.results}
-    wanted, early = set[Instruction](loads), set[Instruction]()
-    while wanted:
-        inside = wanted.pop()
-        early.add(inside)
-        wanted |= {known[name] for name in read_names(inside) if name in known} - early
-    ahead = tuple(inside for inside in body if inside in early)
-    return March(op, ahead, tuple(inside for inside in ahead if isinstance(inside, Load)), steps)
-
-
 def _is_straight(op: Instruction) -> bool:
     return isinstance(op, Load | Store) or (op.effects is Effect.PURE and not op.regions)
 
@@ -99,30 +86,26 @@ def is_only_read(load: Load) -> bool:
 
 def marched(march: March, copy: InstructionCopy, b: Builder) -> None:
     """Writes the march; what the loop results in is in the copy's values then."""
-    initial = [copy.value(value) for value in march.loop.carried]
-    full, high, carried = several_at_once(march, copy, initial, partial(read_ahead, march, copy), partial(one_step, march, copy), b)
-    rest(march, copy, full, high, carried, b)
-
-
-def several_at_once(
-    march: March, copy: InstructionCopy, initial: Sequence[Value], read: Read, step: Step, b: Builder
-) -> tuple[Value, Value, Sequence[Value]]:
-    """All steps that are read several at once: where they end, where the loop does, and what they carry on."""
     loop, steps = march.loop, march.steps
+    initial = [copy.value(value) for value in loop.carried]
     low, high, each, whole, full = whole_steps(loop, steps, copy, b)
     last = b.sub(full, each)
     with b.branch(b.op("lt", b.const(0, "index"), whole), [value.type for value in initial]) as (some, none, chosen):
-        ahead = read(low, some)
+        ahead = _read_ahead(march, copy, low, some)
         with some.loop(loop.variable.name, low.name, full.name, steps, [*initial, *ahead]) as (inner, walked):
-            ahead = read(inner.op("min", inner.add(walked.variable, each), last), inner)
+            ahead = _read_ahead(march, copy, inner.op("min", inner.add(walked.variable, each), last), inner)
             carried, there = walked.carried[: len(initial)], walked.carried[len(initial) :]
             for number in range(steps):
                 values = there[number * len(march.loads) :][: len(march.loads)]
-                carried = step(inner.index(Affine.of(walked.variable.name) + number), carried, values, inner)
+                carried = _one_step(march, copy, inner.index(Affine.of(walked.variable.name) + number), carried, values, inner)
             inner.yield_(*carried, *ahead)
         some.yield_(*walked.results[: len(initial)])
         none.yield_(*initial)
-    return full, high, chosen.results
+    with b.loop(loop.variable.name, full.name, high.name, 1, chosen.results) as (inner, walked):
+        copy.values[loop.variable] = walked.variable
+        copy.values.update(zip(loop.body.parameters[1:], walked.carried, strict=True))
+        copy.all(loop.body.body, inner)
+    copy.values.update(zip(loop.results, walked.results, strict=True))
 
 
 def whole_steps(loop: For, steps: int, copy: InstructionCopy, b: Builder) -> tuple[Value, Value, Value, Value, Value]:
@@ -133,17 +116,7 @@ def whole_steps(loop: For, steps: int, copy: InstructionCopy, b: Builder) -> tup
     return low, high, each, whole, b.add(low, b.mul(whole, each))
 
 
-def rest(march: March, copy: InstructionCopy, full: Value, high: Value, carried: Sequence[Value], b: Builder) -> None:
-    """The steps behind those that are read several at once, one by one."""
-    loop = march.loop
-    with b.loop(loop.variable.name, full.name, high.name, 1, carried) as (inner, walked):
-        copy.values[loop.variable] = walked.variable
-        copy.values.update(zip(loop.body.parameters[1:], walked.carried, strict=True))
-        copy.all(loop.body.body, inner)
-    copy.values.update(zip(loop.results, walked.results, strict=True))
-
-
-def read_ahead(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:
+def _read_ahead(march: March, copy: InstructionCopy, first: Value, b: Builder) -> list[Value]:
     """What the steps from the first on read, step by step."""
     read = []
     for step in range(march.steps):
@@ -153,26 +126,13 @@ def read_ahead(march: March, copy: InstructionCopy, first: Value, b: Builder) ->
     return read
 
 
-def one_step(
-    march: March,
-    copy: InstructionCopy,
-    place: Value,
-    carried: Sequence[Value],
-    read: Sequence[Value],
-    b: Builder,
-    put: Callable[[Store, Value], None] | None = None,
+def _one_step(
+    march: March, copy: InstructionCopy, place: Value, carried: Sequence[Value], read: Sequence[Value], b: Builder
 ) -> list[Value]:
-    """A step with what was read for it; what it carries on. `put`: what becomes of what it stores, where that isn't stored as the loop
-    says."""
+    """A step with what was read for it; what it carries on."""
     copy.values[march.loop.variable] = place
     copy.values.update(zip(march.loop.body.parameters[1:], carried, strict=True))
-    loads = dict(zip(march.loads, read, strict=True))
+    copy.values.update(zip((load.result for load in march.loads), read, strict=True))
     *body, last = march.loop.body.body
-    for op in body:
-        if isinstance(op, Load) and op in loads:
-            copy.values[op.result] = loads[op]
-        elif put is not None and isinstance(op, Store):
-            put(op, copy.value(op.value))
-        else:
-            copy.one(op, b)
+    copy.all([op for op in body if op not in march.loads], b)
     return [copy.value(value) for value in last.operand_values]

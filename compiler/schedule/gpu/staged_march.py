@@ -5,6 +5,7 @@ access 16 bytes at once, of neighbouring steps where lines lie along memory, of 
 as `B[t, 0..16]`, are brought once for a block."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, product
 from math import prod
 
 from compiler.hir.affine import Affine
@@ -14,9 +15,10 @@ from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.march_work import MarchWork, work_of
-from compiler.schedule.gpu.marching import is_only_read, stepping_loads
+from compiler.schedule.gpu.marching import March, is_only_read, stepping_loads
 from compiler.schedule.gpu.nest_units import divisor, with_units
 from compiler.schedule.gpu.price.block_work import cost_of, latency_of
 from compiler.schedule.gpu.price.march_price import MarchShape, nanoseconds
@@ -24,11 +26,17 @@ from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import iterations
 from runtime.records import evolve, frozen
 
-GROUP, GROUPS = 64, 4
-"""Threads that bring a part, and how many such groups take turns: what a group has loaded is under way for as many parts."""
+HELPERS, AHEAD = (256, 128, 64), (8, 4, 2, 0)
+"""Threads of a block that bring and store, and how many parts they copy ahead; 0: they load the one that is wanted next."""
+
+BROUGHT, LEFT = 3, 2
+"""Parts in shared memory of what is brought, and of what is left."""
+
+COPIED = 4, 8, 16
+"""Bytes that an asynchronous copy has."""
 
 HELD, KNOWN = 32, 32
-"""Registers of a helper for what is under way, and of a line's thread for what it reads of steps before it does those before them."""
+"""Registers of a helper for what it loads of a part, and of a line's thread for what it reads of steps before it does those before them."""
 
 LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Of a block."""
@@ -36,8 +44,14 @@ LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 MOST_STEPS, LEAST_STEPS = 128, 4
 """Of a part."""
 
-BARRIER, LATENCY = 100, 1500
-"""Cycles of what is done between parts, and from a load to its value where memory is busy."""
+ALIKE = 1.05
+"""Times the least price, up to which blocks are best as large as they get."""
+
+CHAINED = 0.7
+"""Of the cycles from one operation to the next: some are joined."""
+
+BARRIER, LATENCY, HELPING = 100, 1500, 6
+"""Cycles of what is done between parts, from a load to its value where memory is busy, and for an instruction of a helper."""
 
 WRITTEN_OUT = 1024
 """Instructions of steps that are written out, about: one warp alone waits for its code where no cache holds that."""
@@ -60,7 +74,7 @@ class SharedRow:
 class StagedMarch:
     """Of blocks of so many `lines`: `steps` of each are a part. `along`: lines lie along memory, so that helpers take neighbouring steps
     rather than neighbouring lines, so many `lanes` at once. `rows`, and which of them each of their loads reads, and where; `same`: what is
-    the same in all steps."""
+    the same in all steps. `ahead`: parts that `helpers` copy."""
 
     loop: For
     work: MarchWork
@@ -71,6 +85,8 @@ class StagedMarch:
     lines: int = 1
     lanes: int = 1
     steps: int = 0
+    helpers: int = 0
+    ahead: int = 1
 
     @property
     def steps_beside(self) -> bool:
@@ -99,16 +115,25 @@ class StagedMarch:
 
     @property
     def threads(self) -> int:
-        return self.own_threads + GROUPS * GROUP
+        return self.own_threads + self.helpers
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        work, beside = self.work, 16 if self.steps_beside else 0
+        brought, left = (self.lines * sum(bytes_of(dtype_of(value)) for value in values) for values in (work.brought, work.left))
+        rows, loaded = sum(row.width * _size(row.load) for row in self.rows), self.lines * sum(map(_size, self.loads))
+        whole = brought * (BROUGHT * self.steps + beside) + left * (LEFT * self.steps + beside)
+        return whole + self.steps * (BROUGHT * rows + self.ahead * (rows + loaded))
 
     @property
     def loads(self) -> list[Load]:
         return [op for op in self.work.early if isinstance(op, Load)]
 
 
-def staged_march(nest: Spread, known: Facts) -> StagedMarch | None:
+def staged_march(nest: Spread, march: March | None, threads: int, known: Facts) -> StagedMarch | None:
     """The march of each iteration of leading loops as what is estimated to end first; None where helpers can't know what it reads and
-    stores, and where a thread a line is as good."""
+    stores, and where a thread a line does, in blocks of so many, as `march` says."""
     ops = [*nest.between, *nest.inner.body.body]
     loops = [op for op in nest.inner.body.body if isinstance(op, For)]
     if len(loops) != 1 or nest.inner.step != 1 or not only_reads(ops, loops[0]):
@@ -121,7 +146,7 @@ def staged_march(nest: Spread, known: Facts) -> StagedMarch | None:
     made = {result.name for op in ops for result in op.results} | own_names - {step}
     same = [op for op in inside if isinstance(op, Load) and is_only_read(op) and not own_names.intersection(op.symbols)]
     shared = [op for op in loads if not {nest.inner.variable.name, *made}.intersection(op.symbols)]
-    accesses = [*(op for op in loads if op not in shared), *stores]
+    accesses: list[Load | Store] = [*(op for op in loads if op not in shared), *stores]
     if not (stores or shared) or len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
         return None
     if any(op.where is not None or isinstance(op.mem.type, Slot) for op in inside) or any(made.intersection(op.symbols) for op in accesses):
@@ -133,22 +158,35 @@ def staged_march(nest: Spread, known: Facts) -> StagedMarch | None:
         return None
     along = bool(accesses) and all(op.index and op.index[-1].coefficient(step) == 1 for op in accesses)
     plan = StagedMarch(loop, work_of(loop, [op for op in loads if op not in shared], stores, (*shared, *same)), *found, tuple(same), along)
-    plans = [sized for lines in LINES if (sized := _sized(plan, lines, accesses, nest, known)) is not None]
-    return min(plans, key=lambda plan: price_of(plan, nest, known), default=None)
+    sizes = product(LINES, HELPERS, AHEAD)
+    plans = [sized for size in sizes if (sized := _sized(plan, *size, accesses, nest, known)) is not None]
+    priced = [(price_of(plan, nest, known), -plan.lines, -plan.helpers, -plan.ahead, number) for number, plan in enumerate(plans)]
+    if not plans or min(priced)[0] >= price_of_threads(nest, loop, march, threads, known):
+        return None
+    best = min(price for price, *_ in priced)
+    return plans[min(one[1:] for one in priced if one[0] <= ALIKE * best)[-1]]
 
 
-def _sized(plan: StagedMarch, lines: int, accesses: Sequence[Load | Store], nest: Spread, known: Facts) -> StagedMarch | None:
+def _sized(
+    plan: StagedMarch, lines: int, helpers: int, ahead: int, accesses: Sequence[Load | Store], nest: Spread, known: Facts
+) -> StagedMarch | None:
     """With blocks of so many lines, and as many steps as helpers hold; None where they would have too few."""
     loop = plan.loop
     lanes = lanes_of(accesses, nest, loop, lines, plan.along, known)
     words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in plan.loads)
     words += sum(row.width * _size(row.load) / 4 for row in plan.rows)
     length = (loop.high - loop.low).value
-    steps = min(MOST_STEPS, int(HELD * GROUP // words), MOST_STEPS if length is None else max(16, length // 4))
+    steps = min(MOST_STEPS, int(HELD * helpers // words), MOST_STEPS if length is None else max(16, length // 4))
     steps = 1 << (max(1, steps).bit_length() - 1)
-    if steps < LEAST_STEPS or lines * steps < lanes * GROUP or (length is not None and length < 2 * steps):
+    pieces = [*(lanes * _size(op) for op in plan.loads), *(row.lanes * _size(row.load) for row in plan.rows)]
+    if ahead and not (known.machine.has(Feature.ASYNC_COPIES) and set(pieces) <= set(COPIED)):
         return None
-    return evolve(plan, lines=lines, lanes=lanes, steps=steps)
+    sized = evolve(plan, lines=lines, lanes=lanes, steps=steps, helpers=helpers, ahead=ahead)
+    while sized.shared > known.machine.block_shared and sized.steps > LEAST_STEPS:
+        sized = evolve(sized, steps=sized.steps // 2)
+    if sized.steps < LEAST_STEPS or lines * sized.steps < lanes * helpers or (length is not None and length < 2 * sized.steps):
+        return None
+    return sized
 
 
 def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
@@ -160,11 +198,10 @@ def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
     sizes = [bytes_of(dtype_of(value)) for value in exchanged]
     own = plan.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
     each = sum(1 / plan.lanes + (size / ALIGNMENT if plan.along == plan.steps_beside else 1.0) for size in sizes)
-    helpers = plan.lines * (each + sum(map(cost_of, (*work.early, *work.late))) + 8 / plan.lanes) / known.machine.lanes
+    helpers = plan.lines * (each + sum(map(cost_of, chain(work.early, *work.late))) + 8 / plan.lanes) / known.machine.lanes
     helpers += sum(row.width / row.lanes for row in plan.rows) * 4 / known.machine.lanes
-    registers = 56 + HELD + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
-    shared = plan.lines * (plan.steps + 4) * (3 * sum(sizes[: len(work.brought)]) + 2 * sum(sizes[len(work.brought) :]))
-    accesses = [*plan.loads, *work.stores]
+    registers = 40 + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
+    accesses: list[Load | Store] = [*plan.loads, *work.stores]
     width = min(map(_size, accesses), default=4)
     shape = MarchShape(
         blocks,
@@ -172,24 +209,54 @@ def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
         steps,
         plan.own_threads // known.machine.lanes,
         own,
-        max(wait_of(plan.loop, work), LATENCY / (plan.steps * GROUPS)) + BARRIER / plan.steps,
+        max(
+            wait_of(plan.loop, work.own) + BARRIER / plan.steps,
+            LATENCY / (plan.steps * max(1, plan.ahead)),
+            HELPING * helpers * known.machine.lanes / plan.helpers + (BARRIER if plan.ahead else LATENCY) / plan.steps,
+        ),
         helpers,
         plan.threads,
         registers,
-        shared,
+        plan.shared,
         sum(map(_size, accesses)),
         width * (plan.steps if plan.along else plan.lines),
+        width * plan.lanes,
     )
     return nanoseconds(shape, known)
 
 
-def wait_of(loop: For, work: MarchWork) -> float:
+def price_of_threads(nest: Spread, loop: For, march: March | None, threads: int, known: Facts) -> float:
+    """About how many nanoseconds a thread a line takes, in blocks of so many."""
+    body, total = loop.body.body, prod(max(1, known.about(iterations(loop))) for loop in nest.loops)
+    accesses = [op for op in body if isinstance(op, Load | Store)]
+    beside = all(op.index and op.index[-1].coefficient(nest.inner.variable.name) == 1 for op in accesses)
+    width, ahead = min(map(_size, accesses), default=ALIGNMENT), 1 if march is None else march.steps
+    instructions = sum(map(cost_of, body[:-1])) + 3 * len(accesses)
+    shape = MarchShape(
+        -(-total // threads),
+        threads,
+        max(1, known.about(loop.high - loop.low)),
+        threads // known.machine.lanes,
+        instructions,
+        wait_of(loop, body) + LATENCY / ahead,
+        0.0,
+        threads,
+        40 + 2 * ahead * len(accesses),
+        0,
+        sum(map(_size, accesses)),
+        width * (threads if beside else 1),
+        width,
+    )
+    return nanoseconds(shape, known)
+
+
+def wait_of(loop: For, ops: Sequence[Instruction]) -> float:
     """Cycles from what a step is given of the state to what it carries on."""
     waits = dict.fromkeys(loop.body.parameters[1:], 0.0)
-    for op in work.own:
+    for op in ops:
         given = [waits[value] for value in op.operand_values if value in waits]
         if given:
-            waits.update(dict.fromkeys(op.results, max(given) + latency_of(op)))
+            waits.update(dict.fromkeys(op.results, max(given) + CHAINED * latency_of(op)))
     return max((waits.get(value, 0.0) for value in loop.body.body[-1].operand_values), default=0.0)
 
 

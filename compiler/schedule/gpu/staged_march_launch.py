@@ -1,17 +1,18 @@
 """The launch of a march with helpers. All threads of a block meet at a barrier before each part. Behind it, lines do the steps of one part;
-one group of helpers puts what it has loaded of the part after the next into shared memory and loads that of another; one group stores what
+helpers put what they have loaded of the part after the next into shared memory, load one some parts ahead in its place, and store what
 lines have left of the part before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from math import gcd
 
 from compiler.hir.affine import Affine, AffineLike
+from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
-from compiler.hir.control import If, Yield
+from compiler.hir.control import Yield
 from compiler.hir.core import Stack, dtype_of
 from compiler.hir.gpu import SharedAlloc, SyncThreads
-from compiler.hir.instruction import Region, Value
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of
@@ -21,13 +22,10 @@ from compiler.schedule.gpu.marching import whole_steps
 from compiler.schedule.gpu.nest_units import BESIDE
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.spread import Spread
-from compiler.schedule.gpu.staged_march import GROUP, GROUPS, SharedRow, StagedMarch
+from compiler.schedule.gpu.staged_march import BROUGHT, LEFT, SharedRow, StagedMarch
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
 from runtime.records import evolve, frozen
-
-BROUGHT, LEFT = 3, 2
-"""Parts in shared memory of what is brought, and of what is left."""
 
 BANKS = 128
 """Bytes of shared memory that are read together."""
@@ -35,8 +33,8 @@ BANKS = 128
 
 @frozen(eq=False)
 class Access:
-    """What a helper takes at once of a part: from which step and line on, whether there is such a line, the variables of that, and its place
-    along the innermost of the leading loops."""
+    """What a helper takes at once of a part: from which step and line on, whether there is such a line, the variables of that, and where it
+    stands along the innermost of the leading loops."""
 
     step: Affine
     line: Affine
@@ -59,8 +57,13 @@ class StagedLaunch:
         out = start.out.body
         self.brought = {value: self.shared(value, BROUGHT) for value in plan.work.brought}
         self.left = [self.shared(value, LEFT) for value in plan.work.left]
-        rows = [Mem(mem_of(row.load.mem).dtype, (BROUGHT * plan.steps, row.width), space=Space.SHARED, align=ALIGNMENT) for row in plan.rows]
-        self.rows = [out.emit(SharedAlloc(type=type), "rows").result for type in rows]
+        items = [(op, plan.lanes, plan.steps * plan.lines) for op in plan.loads]
+        items += [(row.load, row.lanes, plan.steps * row.width) for row in plan.rows]
+        self.raw = dict[Load, Value]()
+        for op, lanes, elements in items if plan.ahead else ():
+            turns = -(-elements // (lanes * plan.helpers))
+            self.raw[op] = self.part(mem_of(op.mem).dtype, turns, plan.ahead * plan.helpers, lanes)
+        self.rows = [self.part(mem_of(row.load.mem).dtype, BROUGHT * plan.steps, row.width) for row in plan.rows]
         self.axes: dict[int, str] = {}
         self.counts = counts_of(nest, self.copy, out)
 
@@ -69,15 +72,17 @@ class StagedLaunch:
         of, which lie side by side."""
         dtype, lines, steps = dtype_of(value), self.plan.lines, parts * self.plan.steps
         apart = max(ALIGNMENT, BANKS // lines) // bytes_of(dtype)
-        extents = (lines, steps + apart) if self.plan.steps_beside else (steps, lines)
+        return self.part(dtype, lines, steps + apart) if self.plan.steps_beside else self.part(dtype, steps, lines)
+
+    def part(self, dtype: str, *extents: int) -> Value:
         return self.start.out.body.emit(SharedAlloc(type=Mem(dtype, extents, space=Space.SHARED, align=ALIGNMENT)), "part").result
 
     def write(self) -> Launch:
         plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
         loop, steps, thread = plan.loop, plan.steps, self.work.thread
         own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
-        self.helper = b.named((Affine.of(thread.name) - plan.own_threads) % GROUP)
-        self.team = b.index((Affine.of(thread.name) - plan.own_threads).floordiv(GROUP))
+        self.helper = b.named(Affine.of(b.op("max", b.index(Affine.of(thread.name) - plan.own_threads), b.const(0, "index")).name))
+        self.helping = b.op("le", b.const(plan.own_threads, "index"), thread)
         self.accesses = self.accesses_of(b)
         self.mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
         there = b.both(self.line(Affine.of(self.mine.name), 1, b)[0], own)
@@ -92,24 +97,27 @@ class StagedLaunch:
         copy.values.update({op.result: b.load(copy.value(op.mem), tuple(map(copy.form, op.index)), some) for op in plan.same})
         initial = [copy.value(value) for value in loop.carried]
         slots = [b.const(slot, "index") for slot in range(BROUGHT)]
-        held = self.load(Affine.of(self.team.name), b, b.op("le", b.const(plan.own_threads, "index"), thread))
-        for part in range(BROUGHT - 1):
-            held = self.next_part(Affine((), part), slots[part], held, b)
+        with b.when(self.helping) as inner:
+            for part in range(plan.ahead):
+                self.fetch(Affine((), part), inner)
+            for part in range(BROUGHT - 1):
+                self.next_part(Affine((), part), slots[part], inner)
         b.emit(SyncThreads())
         known = self.elements(Affine(), b)
-        state = [*initial, *known, *held, *slots]
+        state = [*initial, *known, *slots]
         with b.loop("part", 0, whole.name, 1, state, unroll=1) as (inner, walked):
-            carried, known, held, slots = _cut(walked.carried, len(initial), len(known), len(held))
+            carried, known, slots = _cut(walked.carried, len(initial), len(known))
             number = Affine.of(walked.variable.name)
             with inner.branch(own, [value.type for value in [*initial, *known]]) as (yes, no, both):
                 copy.values.update(variables)
                 yes.yield_(*self.stepped(number, slots, carried, known, yes))
+                with no.when(self.helping) as helper:
+                    self.next_part(number + (BROUGHT - 1), slots[-1], helper)
+                    self.leave(number - 1, helper)
                 no.yield_(*carried, *known)
-            held = self.next_part(number + (BROUGHT - 1), slots[-1], held, inner)
-            self.leave(number - 1, inner)
             inner.emit(SyncThreads())
-            inner.yield_(*both.results, *held, *slots[1:], slots[0])
-        carried, _, _, slots = _cut(walked.results, len(initial), len(known), len(held))
+            inner.yield_(*both.results, *slots[1:], slots[0])
+        carried, _, slots = _cut(walked.results, len(initial), len(known))
         number, side = Affine.of(whole.name), b.named(Affine.of(whole.name) % LEFT * steps)
         with b.branch(own, [value.type for value in initial]) as (yes, no, last):
             copy.values.update(variables)
@@ -122,10 +130,14 @@ class StagedLaunch:
                     inner.store(memory, value, self.place(self.mine.name, side + step))
                 inner.yield_(*after)
             yes.yield_(*walked.results)
+            with no.when(self.helping) as helper:
+                self.leave(number - 1, helper)
             no.yield_(*carried)
-        self.leave(number - 1, b)
         b.emit(SyncThreads())
-        self.leave(number, b)
+        with b.when(self.helping) as inner:
+            if plan.ahead:
+                inner.emit(AsyncWait(count=0))
+            self.leave(number, inner)
         copy.values.update(variables)
         copy.values.update(zip(loop.results, last.results, strict=True))
         with b.when(there) as inner:
@@ -156,10 +168,10 @@ class StagedLaunch:
         """Those of one helper of a group, by its number there."""
         plan = self.plan
         pieces = (plan.steps if plan.along else plan.lines) // plan.lanes
-        across = min(pieces, GROUP)
+        across = min(pieces, plan.helpers)
         near, far, found = b.named(self.helper % across), b.named(self.helper.floordiv(across)), list[Access]()
-        for turn in range(plan.steps * plan.lines // (plan.lanes * GROUP)):
-            item = turn * GROUP
+        for turn in range(plan.steps * plan.lines // (plan.lanes * plan.helpers)):
+            item = turn * plan.helpers
             first, second = near + item % pieces, far + item // pieces
             step, line = (first, second) if plan.along else (second, first)
             if found and line * self.lanes_across == found[0].line:
@@ -174,52 +186,69 @@ class StagedLaunch:
         """Those of a row that a helper takes of a part: step and column, and whether there is such a piece, if some helpers have none."""
         across, found = row.width // row.lanes, list[tuple[Affine, Affine, Value | None]]()
         items = self.plan.steps * across
-        for begin in range(0, items, GROUP):
+        for begin in range(0, items, self.plan.helpers):
             item, there = self.helper + begin, None
-            if begin + GROUP > items:
+            if begin + self.plan.helpers > items:
                 there = b.op("lt", b.index(item), b.const(items, "index"))
                 item = Affine.of(b.op("min", b.index(item), b.const(items - 1, "index")).name)
             found.append((b.named(item.floordiv(across)), b.named(item % across * row.lanes), there))
         return found
 
-    def when(self, number: Affine, b: Builder) -> Value:
-        """Whether a part is the thread's group's. (Of a line's own thread none is.)"""
-        team = b.index((number + GROUPS) % GROUPS)
-        return b.op("eq", self.team, team)
+    def next_part(self, number: Affine, slot: Value, b: Builder) -> None:
+        """Puts a part into shared memory as lines want it, where it comes from memory, or from what was copied ahead."""
+        if self.plan.ahead:
+            b.emit(AsyncWait(count=self.plan.ahead - 1))
+            place = b.named(number % self.plan.ahead * self.plan.helpers + self.helper)
+            self.put(slot, [b.load(raw, (turn, place, self.axis_form(lanes))) for raw, turn, lanes in self.raw_pieces()], b)
+            self.fetch(number + self.plan.ahead, b)
+        else:
+            there = b.op("lt", b.index(self.low + number * self.plan.steps), self.high)
+            with b.when(there) as inner:
+                self.put(slot, [inner.load(memory, index) for memory, index, _, _ in self.pieces_in_memory(number, inner, True)], inner)
 
-    def next_part(self, number: Affine, slot: Value, held: Sequence[Value], b: Builder) -> list[Value]:
-        """Puts what is held of a part into shared memory and loads that of the group's next one."""
-        with b.branch(self.when(number, b), [value.type for value in held]) as (yes, no, both):
-            self.put(slot, held, yes)
-            yes.yield_(*self.load(number + GROUPS, yes))
-            no.yield_(*held)
-        return list(both.results)
+    def raw_pieces(self) -> Iterator[tuple[Value, int, int]]:
+        """What a helper has copied of a part: where it lies, and how many elements that are."""
+        for turn in range(len(self.accesses)):
+            yield from ((self.raw[load], turn, self.plan.lanes) for load in self.plan.loads)
+        for row in self.plan.rows:
+            turns = -(-self.plan.steps * row.width // (row.lanes * self.plan.helpers))
+            yield from ((self.raw[row.load], turn, row.lanes) for turn in range(turns))
 
-    def load(self, number: Affine, b: Builder, where: Value | None = None) -> list[Value]:
-        """Of a part that isn't there, zeros, and behind the last step, and of a line that isn't there, what the last one has: nobody looks
-        at that."""
+    def fetch(self, number: Affine, b: Builder) -> None:
+        """Begins to copy what the helper has of a part."""
+        place = b.named(number % self.plan.ahead * self.plan.helpers + self.helper)
+        pieces = self.pieces_in_memory(number, b, False)
+        for (raw, turn, lanes), (memory, index, lane, there) in zip(self.raw_pieces(), pieces, strict=True):
+            bytes = lanes * bytes_of(mem_of(memory).dtype)
+            source = (*index[:-1], index[-1] - lane)
+            target = (Affine((), turn), place, Affine())
+            b.emit(AsyncCopy(destination=raw, destination_index=target, source=memory, source_index=source, bytes=bytes, where=there))
+        b.emit(AsyncCommit())
+
+    def pieces_in_memory(
+        self, number: Affine, b: Builder, clamped: bool
+    ) -> Iterator[tuple[Value, tuple[Affine, ...], Affine, Value]]:
+        """What a helper has of a part in memory: where, the lanes' form in that, and whether it is there. `clamped`: behind the last step,
+        and of a line that isn't there, what the last one has: nobody looks at that."""
         plan, lanes, copy = self.plan, self.lanes_along, self.copy
-        there = b.both(where, b.op("lt", b.index(self.low + number * plan.steps), self.high))
-        op = If(condition=there, otherwise=Region())
-        yes, one, held = b.child(op.then), b.const(1, "index"), list[Value]()
+        one = b.const(1, "index")
         for access in self.accesses:
-            piece = yes.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
-            piece = yes.op("min", piece, yes.sub(self.pieces, one))
-            at = self.low + Affine.of(piece.name) * lanes
-            held += [yes.load(copy.value(load.mem), self.index(load, access, at, yes)) for load in plan.loads]
+            at = self.low + number * plan.steps + access.step
+            there = b.both(access.inside, b.op("lt", b.index(at), self.high))
+            if clamped:
+                piece = b.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
+                at = self.low + Affine.of(b.op("min", piece, b.sub(self.pieces, one)).name) * lanes
+            for load in plan.loads:
+                yield copy.value(load.mem), self.index(load, access, at, b), self.axis_form(plan.lanes), there
         copy.values.update(self.accesses[0].variables)
         for row in plan.rows:
-            beside = Affine.of(self.axis(row.lanes)) if row.lanes > 1 else Affine()
-            for step, column, _ in self.pieces_of(row, yes):
-                copy.values[plan.loop.variable] = yes.op("min", yes.index(self.low + number * plan.steps + step), yes.sub(self.high, one))
+            beside = self.axis_form(row.lanes)
+            for step, column, _ in self.pieces_of(row, b):
+                at = self.low + number * plan.steps + step
+                there, place = b.op("lt", b.index(at), self.high), b.index(at)
+                copy.values[plan.loop.variable] = b.op("min", place, b.sub(self.high, one)) if clamped else place
                 *outer, last = map(copy.form, row.load.index)
-                held.append(yes.load(copy.value(row.load.mem), (*outer, last + column + beside)))
-        op.types = tuple(value.type for value in held)
-        yes.yield_(*held)
-        assert op.otherwise is not None
-        no = b.child(op.otherwise)
-        no.yield_(*(no.const(0, type) for type in op.types))
-        return list(b.emit(op).results)
+                yield copy.value(row.load.mem), (*outer, last + column + beside), beside, there
 
     @property
     def lanes_along(self) -> int:
@@ -247,29 +276,28 @@ class StagedLaunch:
             for value, elements in found.items():
                 self.exchange(self.brought[value], access, begin, b, elements)
         for row, memory in zip(plan.rows, self.rows, strict=True):
-            beside = Affine.of(self.axis(row.lanes)) if row.lanes > 1 else Affine()
+            beside = self.axis_form(row.lanes)
             for step, column, there in self.pieces_of(row, b):
                 with b.when(there) if there is not None else nullcontext(b) as inner:
                     inner.store(memory, next(tiles), (begin + step, column + beside))
 
     def leave(self, number: Affine, b: Builder) -> None:
         """Stores what lines have left of a part, by its number, where that is one of the loop."""
-        with b.when(self.when(number, b)) as inner:
-            side = inner.named((number + LEFT) % LEFT * self.plan.steps)
-            for access in self.accesses:
-                at = self.low + number * self.plan.steps + access.step
-                there = inner.both(inner.op("le", inner.index(self.low), inner.index(at)), inner.op("lt", inner.index(at), self.high))
-                with inner.when(inner.both(access.inside, there)) as some:
-                    self.leave_one(at, access, side, some)
+        side = b.named((number + LEFT) % LEFT * self.plan.steps)
+        for access in self.accesses:
+            at = self.low + number * self.plan.steps + access.step
+            there = b.both(b.op("le", b.index(self.low), b.index(at)), b.op("lt", b.index(at), self.high))
+            with b.when(b.both(access.inside, there)) as some:
+                self.leave_one(at, access, side, some)
 
     def leave_one(self, at: Affine, access: Access, side: Affine, b: Builder) -> None:
         plan, copy = self.plan, self.copy
         left = [self.exchange(memory, access, side, b) for memory in self.left]
-        for store, value, elements in zip(plan.work.stores, plan.work.left, left, strict=True):
+        for store, value, late, elements in zip(plan.work.stores, plan.work.left, plan.work.late, left, strict=True):
             stored = list[Value]()
             for element in elements:
                 copy.values[value] = element
-                copy.all([op for op in plan.work.late if op in self.late_of(store)], b)
+                copy.all(late, b)
                 stored.append(copy.value(store.value))
             b.store(copy.value(store.mem), self.beside(stored, b), self.index(store, access, at, b))
 
@@ -277,10 +305,10 @@ class StagedLaunch:
         """Reads what an access has of a part in shared memory, or writes it there: as wide as it lies side by side."""
         plan = self.plan
         along = plan.along == plan.steps_beside
-        wide = min(plan.lanes, ALIGNMENT // bytes_of(memory.type.dtype)) if along else 1  # type: ignore[union-attr]
+        wide = min(plan.lanes, ALIGNMENT // bytes_of(mem_of(memory).dtype)) if along else 1
         read = list[Value]()
         for lane in range(0, plan.lanes, wide):
-            beside = lane + (Affine.of(self.axis(wide)) if wide > 1 else Affine())
+            beside = lane + self.axis_form(wide)
             step, line = begin + access.step, access.line
             at = self.place(line, step + beside) if plan.along else self.place(line + beside, step)
             if values is not None:
@@ -290,19 +318,9 @@ class StagedLaunch:
             read += self.items(tile, wide, b)
         return read
 
-    def late_of(self, store: Store) -> set[object]:
-        """What is computed of what is left for a store."""
-        found, wanted = set[object](), [store.value]
-        while wanted:
-            op = wanted.pop().source
-            if op in self.plan.work.late and op not in found:
-                found.add(op)
-                wanted += op.operand_values  # type: ignore[union-attr]
-        return found
-
     def index(self, op: Load | Store, access: Access, at: Affine, b: Builder) -> tuple[Affine, ...]:
         """Where an access reads or stores the step that stands at a place of the loop, of as many lanes as a helper has."""
-        copy, beside = self.copy, Affine.of(self.axis(self.plan.lanes)) if self.plan.lanes > 1 else Affine()
+        copy, beside = self.copy, self.axis_form(self.plan.lanes)
         copy.values.update(access.variables)
         places, index = {self.plan.loop.variable: at, self.nest.inner.variable: access.inner}, list[Affine]()
         if any(value.name in form.without(value.name).names for form in op.index for value in places):
@@ -323,9 +341,9 @@ class StagedLaunch:
         steps, several = self.plan.steps, self.plan.at_once
         now, following, values = Affine.of(slots[0].name) * steps, Affine.of(slots[1].name) * steps, [*carried, *known]
         if self.plan.written_out:
-            for turn in range(0, steps, several):
-                after = following if turn + several == steps else now + turn + several
-                values = self.several(number, Affine((), turn), now, after, values, b)
+            for begin in range(0, steps, several):
+                after = following if begin + several == steps else now + begin + several
+                values = self.several(number, Affine((), begin), now, after, values, b)
             return values
         with b.loop("turn", 0, steps, several, values, unroll=1) as (inner, walked):
             turn = Affine.of(walked.variable.name)
@@ -346,12 +364,14 @@ class StagedLaunch:
             for memory, value, own in zip(self.left, left, kept, strict=True):
                 own.append(value)
                 if len(own) == (wide := self.wide(value)):
-                    beside = Affine.of(self.axis(wide)) if wide > 1 else Affine()
-                    b.store(memory, self.beside(own, b), self.place(self.mine.name, side + (step + 1 - wide) + beside))
+                    first = side + (step + 1 - wide) + self.axis_form(wide)
+                    b.store(memory, self.beside(own, b), self.place(self.mine.name, first))
                     own.clear()
         return [*carried, *following]
 
-    def one_step(self, at: Value, slot: Affine, carried: Sequence[Value], read: Sequence[Value], b: Builder) -> tuple[list[Value], list[Value]]:
+    def one_step(
+        self, at: Value, slot: Affine, carried: Sequence[Value], read: Sequence[Value], b: Builder
+    ) -> tuple[list[Value], list[Value]]:
         """What a step carries on, and what it leaves."""
         plan, copy = self.plan, self.copy
         copy.values[plan.loop.variable] = at
@@ -364,7 +384,7 @@ class StagedLaunch:
 
     def row(self, row: SharedRow, memory: Value, at: Affine, b: Builder) -> list[Value]:
         wide = gcd(row.width, ALIGNMENT // bytes_of(mem_of(memory).dtype))
-        beside = Affine.of(self.axis(wide)) if wide > 1 else Affine()
+        beside = self.axis_form(wide)
         return [item for column in range(0, row.width, wide) for item in self.items(b.load(memory, (at, beside + column)), wide, b)]
 
     def elements(self, first: Affine, b: Builder) -> list[Value]:
@@ -372,8 +392,8 @@ class StagedLaunch:
         read = list[list[Value]]()
         for value, memory in self.brought.items():
             wide = self.wide(value)
-            beside, steps = Affine.of(self.axis(wide)) if wide > 1 else Affine(), range(0, self.plan.at_once, wide)
-            tiles = [b.load(memory, self.place(self.mine.name, first + step + beside)) for step in steps]
+            steps = range(0, self.plan.at_once, wide)
+            tiles = [b.load(memory, self.place(self.mine.name, first + step + self.axis_form(wide))) for step in steps]
             read.append([item for tile in tiles for item in self.items(tile, wide, b)])
         return [value for elements in zip(*read, strict=True) for value in elements]
 
@@ -392,8 +412,11 @@ class StagedLaunch:
     def beside(self, values: Sequence[Value], b: Builder) -> Value:
         return values[0] if len(values) == 1 else b.emit(Stack(values=tuple(values), axis=self.axis(len(values)))).result
 
+    def axis_form(self, wide: int) -> Affine:
+        """Where each of so many elements side by side stands."""
+        return Affine.of(self.axis(wide)) if wide > 1 else Affine()
+
     def axis(self, wide: int) -> str:
-        """Of so many elements side by side."""
         if wide not in self.axes:
             self.axes[wide] = self.start.out.axis(BESIDE, wide)
         return self.axes[wide]

@@ -112,7 +112,7 @@ def _as_if_all_were(work: BlockWork, launch: Launch, blocks: int, facts: Facts) 
         again += far
         moved += bytes
         if bytes * 8 > whole:
-            factor = max(factor, _runs(memory.run) + NARROW * log2(ALIGNMENT / max(1, min(ALIGNMENT, memory.widest))))
+            factor = max(factor, runs(memory.run) + NARROW * log2(ALIGNMENT / max(1, min(ALIGNMENT, memory.widest))))
     # The first cache puts no stores together.
     asked = again + sum(max(memory.touched, SECTOR * memory.stored) for memory in memories)
     second = asked / rates.second_cache + ATOMIC * work.atomics
@@ -130,7 +130,7 @@ def _as_if_all_were(work: BlockWork, launch: Launch, blocks: int, facts: Facts) 
     return LaunchPrice(total, least / rates.memory + rates.launch, tuple(streams.items()))
 
 
-def _runs(run: float) -> float:
+def runs(run: float) -> float:
     """Times as long as memory takes that is read in runs of so many bytes."""
     return 1 + SHORT_RUN * max(0.0, log2(LONG_RUN / max(SECTOR, run))) + 0.25 * max(0.0, LINE / max(SECTOR, run) - 1)
 

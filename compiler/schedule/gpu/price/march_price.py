@@ -1,7 +1,10 @@
-"""What marches cost, in nanoseconds: lines take their steps one after the other, so that few of them wait for their own arithmetic, and many
+"""What marches cost, in nanoseconds: lines take their steps one after the other, so that few of them wait for their own arithmetic, many
 for memory."""
 
-from compiler.schedule.gpu.facts import Facts
+from math import log2
+
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.price.launch_price import NARROW, runs
 from compiler.schedule.gpu.price.memory_traffic import SECTOR
 from runtime.records import frozen
 
@@ -14,8 +17,8 @@ BEGIN = 3000
 @frozen
 class MarchShape:
     """Blocks of so many `lines`, each of so many `steps`; `warps` of a block that do steps, so many `instructions` each, which follow each
-    other in `wait` cycles; instructions of a warp of `helpers` for a step of all lines of a block; what a block needs; `bytes` of a step of a
-    line, in runs of so many."""
+    other in `wait` cycles; instructions of `helpers`, in warps, for a step of all lines of a block; what a block needs; `bytes` of a step
+    of a line, in runs of so many, `wide` at once."""
 
     blocks: int
     lines: int
@@ -29,6 +32,7 @@ class MarchShape:
     shared: int
     bytes: int
     run: int
+    wide: int
 
 
 def nanoseconds(shape: MarchShape, facts: Facts) -> float:
@@ -39,5 +43,7 @@ def nanoseconds(shape: MarchShape, facts: Facts) -> float:
     issued = together * (shape.warps * shape.instructions + shape.helpers) / SCHEDULERS
     own = -(-together * shape.warps // SCHEDULERS) * shape.instructions
     cycles = turns * (BEGIN + shape.steps * max(shape.wait, issued, own))
-    moved = float(shape.blocks * shape.lines * shape.steps * shape.bytes) * max(1.0, SECTOR / shape.run) ** 0.5
-    return rates.launch + max(cycles / rates.clock, moved / rates.memory)
+    moved = float(shape.blocks * shape.lines * shape.steps * shape.bytes)
+    asked = moved * max(1.0, SECTOR / shape.run) / (rates.second_cache * facts.processors)
+    factor = runs(shape.run) + NARROW * log2(ALIGNMENT / shape.wide)
+    return rates.launch + max(cycles / rates.clock, asked / rates.clock, moved / rates.memory * factor)
