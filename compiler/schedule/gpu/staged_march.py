@@ -17,6 +17,7 @@ from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.lanes import ANYWHERE
 from compiler.schedule.gpu.march_work import MarchWork, work_of
 from compiler.schedule.gpu.marching import March, is_only_read, stepping_loads
 from compiler.schedule.gpu.nest_units import divisor, with_units
@@ -50,6 +51,9 @@ ALIKE = 1.05
 CHAINED = 0.7
 """Of the cycles from one operation to the next: some are joined."""
 
+SHIFTED = 16
+"""Instructions for what begins at any address."""
+
 BARRIER, LATENCY, HELPING = 100, 1500, 6
 """Cycles of what is done between parts, from a load to its value where memory is busy, and for an instruction of a helper."""
 
@@ -73,8 +77,8 @@ class SharedRow:
 @frozen(eq=False)
 class StagedMarch:
     """Of blocks of so many `lines`: `steps` of each are a part. `along`: lines lie along memory, so that helpers take neighbouring steps
-    rather than neighbouring lines, so many `lanes` at once. `rows`, and which of them each of their loads reads, and where; `same`: what is
-    the same in all steps. `ahead`: parts that `helpers` copy."""
+    rather than neighbouring lines, and load so many `lanes` at once, which may begin `anywhere`, and have so many `stored` at once. `rows`,
+    and which of them each of their loads reads, and where; `same`: what is the same in all steps. `ahead`: parts that `helpers` copy."""
 
     loop: For
     work: MarchWork
@@ -84,6 +88,8 @@ class StagedMarch:
     along: bool
     lines: int = 1
     lanes: int = 1
+    stored: int = 1
+    anywhere: bool = False
     steps: int = 0
     helpers: int = 0
     ahead: int = 1
@@ -172,7 +178,11 @@ def _sized(
 ) -> StagedMarch | None:
     """With blocks of so many lines, and as many steps as helpers hold; None where they would have too few."""
     loop = plan.loop
-    lanes = lanes_of(accesses, nest, loop, lines, plan.along, known)
+    lanes, stored = (lanes_of(ops, nest, loop, lines, plan.along, known) for ops in (plan.loads, plan.work.stores))
+    wide = min((ANYWHERE.get(_size(op), 1) for op in plan.loads), default=1)
+    beside = plan.along and all(steps_by_one(mem_of(op.mem), op.index, loop.variable.name) for op in plan.loads)
+    anywhere = beside and not ahead and lanes < wide
+    lanes = wide if anywhere else lanes
     words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in plan.loads)
     words += sum(row.width * _size(row.load) / 4 for row in plan.rows)
     length = (loop.high - loop.low).value
@@ -181,10 +191,10 @@ def _sized(
     pieces = [*(lanes * _size(op) for op in plan.loads), *(row.lanes * _size(row.load) for row in plan.rows)]
     if ahead and not (known.machine.has(Feature.ASYNC_COPIES) and set(pieces) <= set(COPIED)):
         return None
-    sized = evolve(plan, lines=lines, lanes=lanes, steps=steps, helpers=helpers, ahead=ahead)
+    sized = evolve(plan, lines=lines, lanes=lanes, stored=stored, anywhere=anywhere, steps=steps, helpers=helpers, ahead=ahead)
     while sized.shared > known.machine.block_shared and sized.steps > LEAST_STEPS:
         sized = evolve(sized, steps=sized.steps // 2)
-    if sized.steps < LEAST_STEPS or lines * sized.steps < lanes * helpers or (length is not None and length < 2 * sized.steps):
+    if sized.steps < LEAST_STEPS or lines * sized.steps < max(lanes, stored) * helpers or (length is not None and length < 2 * sized.steps):
         return None
     return sized
 
@@ -197,8 +207,10 @@ def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
     exchanged = [*work.brought, *work.left]
     sizes = [bytes_of(dtype_of(value)) for value in exchanged]
     own = plan.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
-    each = sum(1 / plan.lanes + (size / ALIGNMENT if plan.along == plan.steps_beside else 1.0) for size in sizes)
-    helpers = plan.lines * (each + sum(map(cost_of, chain(work.early, *work.late))) + 8 / plan.lanes) / known.machine.lanes
+    beside = plan.along == plan.steps_beside
+    each = sum(size / ALIGNMENT if beside else 1.0 for size in sizes) + sum(map(cost_of, chain(work.early, *work.late)))
+    each += (4 + SHIFTED * plan.anywhere) * len(plan.loads) / plan.lanes + 4 * len(work.stores) / plan.stored
+    helpers = plan.lines * each / known.machine.lanes
     helpers += sum(row.width / row.lanes for row in plan.rows) * 4 / known.machine.lanes
     registers = 40 + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
     accesses: list[Load | Store] = [*plan.loads, *work.stores]

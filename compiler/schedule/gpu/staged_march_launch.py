@@ -10,7 +10,7 @@ from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import Yield
-from compiler.hir.core import Stack, dtype_of
+from compiler.hir.core import Stack, dtype_of, union_axes
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -25,6 +25,7 @@ from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.gpu.staged_march import BROUGHT, LEFT, SharedRow, StagedMarch
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
+from compiler.schedule.table import SIMD
 from runtime.records import evolve, frozen
 
 BANKS = 128
@@ -33,11 +34,12 @@ BANKS = 128
 
 @frozen(eq=False)
 class Access:
-    """What a helper takes at once of a part: from which step and line on, whether there is such a line, the variables of that, and where it
-    stands along the innermost of the leading loops."""
+    """What a helper takes at once of a part: from which step and line on, how many `lanes`, whether there is such a line, the variables of
+    that, and where it stands along the innermost of the leading loops."""
 
     step: Affine
     line: Affine
+    lanes: int
     inside: Value
     variables: Mapping[Value, Value]
     inner: Affine
@@ -83,7 +85,9 @@ class StagedLaunch:
         own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
         self.helper = b.named(Affine.of(b.op("max", b.index(Affine.of(thread.name) - plan.own_threads), b.const(0, "index")).name))
         self.helping = b.op("le", b.const(plan.own_threads, "index"), thread)
-        self.accesses = self.accesses_of(b)
+        self.accesses = self.accesses_of(plan.lanes, b)
+        self.stored = self.accesses if plan.stored == plan.lanes else self.accesses_of(plan.stored, b)
+        self.full = self.line(Affine((), plan.lines - 1), 1, b)[0]
         self.mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
         there = b.both(self.line(Affine.of(self.mine.name), 1, b)[0], own)
         ops = [*self.nest.between, *self.nest.inner.body.body]
@@ -92,7 +96,7 @@ class StagedLaunch:
         variables = {one.variable: start.values[one.variable] for one in self.nest.loops}
         low, high, _, whole, full = whole_steps(loop, steps, copy, b)
         self.low, self.high = copy.form(loop.low), high
-        self.pieces = b.op("div", b.sub(high, low), b.const(self.lanes_along, "index"))
+        self.pieces = b.op("div", b.sub(high, low), b.const(plan.lanes if plan.along else 1, "index"))
         some = b.op("lt", low, high)
         copy.values.update({op.result: b.load(copy.value(op.mem), tuple(map(copy.form, op.index)), some) for op in plan.same})
         initial = [copy.value(value) for value in loop.carried]
@@ -164,22 +168,23 @@ class StagedLaunch:
         self.work.variables(self.nest, [*digits[:-1], b.index(Affine.of(digits[-1].name) * lanes)], b)
         return b.op("lt", place, count), inner
 
-    def accesses_of(self, b: Builder) -> list[Access]:
-        """Those of one helper of a group, by its number there."""
+    def accesses_of(self, lanes: int, b: Builder) -> list[Access]:
+        """Those of one helper, by its number, of so many lanes."""
         plan = self.plan
-        pieces = (plan.steps if plan.along else plan.lines) // plan.lanes
-        across = min(pieces, plan.helpers)
-        near, far, found = b.named(self.helper % across), b.named(self.helper.floordiv(across)), list[Access]()
-        for turn in range(plan.steps * plan.lines // (plan.lanes * plan.helpers)):
+        along, across = (lanes, 1) if plan.along else (1, lanes)
+        pieces = (plan.steps if plan.along else plan.lines) // lanes
+        side = min(pieces, plan.helpers)
+        near, far, found = b.named(self.helper % side), b.named(self.helper.floordiv(side)), list[Access]()
+        for turn in range(plan.steps * plan.lines // (lanes * plan.helpers)):
             item = turn * plan.helpers
             first, second = near + item % pieces, far + item // pieces
             step, line = (first, second) if plan.along else (second, first)
-            if found and line * self.lanes_across == found[0].line:
-                found.append(evolve(found[0], step=step * self.lanes_along))
+            if found and line * across == found[0].line:
+                found.append(evolve(found[0], step=step * along))
                 continue
-            inside, inner = self.line(line, self.lanes_across, b)
+            inside, inner = self.line(line, across, b)
             variables = {one.variable: self.copy.values[one.variable] for one in self.nest.loops}
-            found.append(Access(step * self.lanes_along, line * self.lanes_across, inside, variables, inner))
+            found.append(Access(step * along, line * across, lanes, inside, variables, inner))
         return found
 
     def pieces_of(self, row: SharedRow, b: Builder) -> list[tuple[Affine, Affine, Value | None]]:
@@ -204,7 +209,8 @@ class StagedLaunch:
         else:
             there = b.op("lt", b.index(self.low + number * self.plan.steps), self.high)
             with b.when(there) as inner:
-                self.put(slot, [inner.load(memory, index) for memory, index, _, _ in self.pieces_in_memory(number, inner, True)], inner)
+                pieces = self.pieces_in_memory(number, inner, True)
+                self.put(slot, [inner.load(memory, index, where) for memory, index, _, where in pieces], inner)
 
     def raw_pieces(self) -> Iterator[tuple[Value, int, int]]:
         """What a helper has copied of a part: where it lies, and how many elements that are."""
@@ -227,43 +233,37 @@ class StagedLaunch:
 
     def pieces_in_memory(
         self, number: Affine, b: Builder, clamped: bool
-    ) -> Iterator[tuple[Value, tuple[Affine, ...], Affine, Value]]:
+    ) -> Iterator[tuple[Value, tuple[Affine, ...], Affine, Value | None]]:
         """What a helper has of a part in memory: where, the lanes' form in that, and whether it is there. `clamped`: behind the last step,
         and of a line that isn't there, what the last one has: nobody looks at that."""
-        plan, lanes, copy = self.plan, self.lanes_along, self.copy
+        plan, copy = self.plan, self.copy
+        lanes = plan.lanes if plan.along else 1
+        beside = Affine.of(self.start.out.axis(SIMD, lanes)) if plan.anywhere else self.axis_form(plan.lanes)
         one = b.const(1, "index")
         for access in self.accesses:
             at = self.low + number * plan.steps + access.step
-            there = b.both(access.inside, b.op("lt", b.index(at), self.high))
-            if clamped:
-                piece = b.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
+            there: Value | None = b.both(access.inside, b.op("lt", b.index(at), self.high))
+            if plan.anywhere:
+                there = b.both(access.inside, b.inbounds(at + beside, Affine.of(self.high.name)))
+            elif clamped:
+                there, piece = None, b.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
                 at = self.low + Affine.of(b.op("min", piece, b.sub(self.pieces, one)).name) * lanes
             for load in plan.loads:
-                yield copy.value(load.mem), self.index(load, access, at, b), self.axis_form(plan.lanes), there
+                yield copy.value(load.mem), self.index(load, access, at, b, beside), beside, there
         copy.values.update(self.accesses[0].variables)
         for row in plan.rows:
             beside = self.axis_form(row.lanes)
             for step, column, _ in self.pieces_of(row, b):
-                at = self.low + number * plan.steps + step
-                there, place = b.op("lt", b.index(at), self.high), b.index(at)
+                place = b.index(self.low + number * plan.steps + step)
+                there = None if clamped else b.op("lt", place, self.high)
                 copy.values[plan.loop.variable] = b.op("min", place, b.sub(self.high, one)) if clamped else place
                 *outer, last = map(copy.form, row.load.index)
                 yield copy.value(row.load.mem), (*outer, last + column + beside), beside, there
 
-    @property
-    def lanes_along(self) -> int:
-        """Steps that a helper takes at once."""
-        return self.plan.lanes if self.plan.along else 1
-
-    @property
-    def lanes_across(self) -> int:
-        """Lines that a helper takes at once."""
-        return 1 if self.plan.along else self.plan.lanes
-
     def put(self, slot: Value, held: Sequence[Value], b: Builder) -> None:
         plan, copy, begin, tiles = self.plan, self.copy, Affine.of(slot.name) * self.plan.steps, iter(held)
         for access in self.accesses:
-            loaded = {op: self.items(next(tiles), plan.lanes, b) for op in plan.loads}
+            loaded = {op: self.items(next(tiles), b) for op in plan.loads}
             found: dict[Value, list[Value]] = {value: [] for value in self.brought}
             for lane in range(plan.lanes):
                 for op in plan.work.early:
@@ -282,32 +282,44 @@ class StagedLaunch:
                     inner.store(memory, next(tiles), (begin + step, column + beside))
 
     def leave(self, number: Affine, b: Builder) -> None:
-        """Stores what lines have left of a part, by its number, where that is one of the loop."""
-        side = b.named((number + LEFT) % LEFT * self.plan.steps)
-        for access in self.accesses:
-            at = self.low + number * self.plan.steps + access.step
-            there = b.both(b.op("le", b.index(self.low), b.index(at)), b.op("lt", b.index(at), self.high))
-            with b.when(b.both(access.inside, there)) as some:
-                self.leave_one(at, access, side, some)
+        """Stores what lines have left of a part, by its number, where that is one of the loop. Of a whole part of whole blocks, all is read
+        before the first is stored."""
+        side, low, steps = b.named((number + LEFT) % LEFT * self.plan.steps), self.low, self.plan.steps
+        places = [low + number * steps + access.step for access in self.stored]
+        begun = b.op("le", b.const(0, "index"), b.index(number))
+        whole = b.both(begun, b.both(self.full, b.op("le", b.index(low + number * steps + steps), self.high)))
+        with b.branch(whole) as (yes, no, _):
+            left = [self.left_of(access, side, yes) for access in self.stored]
+            for access, at, values in zip(self.stored, places, left, strict=True):
+                self.store(access, at, values, yes)
+            yes.yield_()
+            for access, at in zip(self.stored, places, strict=True):
+                there = no.both(no.both(begun, access.inside), no.op("lt", no.index(at), self.high))
+                with no.when(there) as some:
+                    self.store(access, at, self.left_of(access, side, some), some)
+            no.yield_()
 
-    def leave_one(self, at: Affine, access: Access, side: Affine, b: Builder) -> None:
-        plan, copy = self.plan, self.copy
-        left = [self.exchange(memory, access, side, b) for memory in self.left]
-        for store, value, late, elements in zip(plan.work.stores, plan.work.left, plan.work.late, left, strict=True):
+    def left_of(self, access: Access, side: Affine, b: Builder) -> list[list[Value]]:
+        return [self.exchange(memory, access, side, b) for memory in self.left]
+
+    def store(self, access: Access, at: Affine, left: Sequence[Sequence[Value]], b: Builder) -> None:
+        work, copy = self.plan.work, self.copy
+        for store, value, late, elements in zip(work.stores, work.left, work.late, left, strict=True):
             stored = list[Value]()
             for element in elements:
                 copy.values[value] = element
                 copy.all(late, b)
                 stored.append(copy.value(store.value))
-            b.store(copy.value(store.mem), self.beside(stored, b), self.index(store, access, at, b))
+            index = self.index(store, access, at, b, self.axis_form(access.lanes))
+            b.store(copy.value(store.mem), self.beside(stored, b), index)
 
     def exchange(self, memory: Value, access: Access, begin: Affine, b: Builder, values: Sequence[Value] | None = None) -> list[Value]:
         """Reads what an access has of a part in shared memory, or writes it there: as wide as it lies side by side."""
         plan = self.plan
         along = plan.along == plan.steps_beside
-        wide = min(plan.lanes, ALIGNMENT // bytes_of(mem_of(memory).dtype)) if along else 1
+        wide = min(access.lanes, ALIGNMENT // bytes_of(mem_of(memory).dtype)) if along else 1
         read = list[Value]()
-        for lane in range(0, plan.lanes, wide):
+        for lane in range(0, access.lanes, wide):
             beside = lane + self.axis_form(wide)
             step, line = begin + access.step, access.line
             at = self.place(line, step + beside) if plan.along else self.place(line + beside, step)
@@ -315,12 +327,12 @@ class StagedLaunch:
                 b.store(memory, self.beside(values[lane : lane + wide], b), at)
                 continue
             tile = b.load(memory, at)
-            read += self.items(tile, wide, b)
+            read += self.items(tile, b)
         return read
 
-    def index(self, op: Load | Store, access: Access, at: Affine, b: Builder) -> tuple[Affine, ...]:
+    def index(self, op: Load | Store, access: Access, at: Affine, b: Builder, beside: Affine) -> tuple[Affine, ...]:
         """Where an access reads or stores the step that stands at a place of the loop, of as many lanes as a helper has."""
-        copy, beside = self.copy, self.axis_form(self.plan.lanes)
+        copy = self.copy
         copy.values.update(access.variables)
         places, index = {self.plan.loop.variable: at, self.nest.inner.variable: access.inner}, list[Affine]()
         if any(value.name in form.without(value.name).names for form in op.index for value in places):
@@ -385,7 +397,7 @@ class StagedLaunch:
     def row(self, row: SharedRow, memory: Value, at: Affine, b: Builder) -> list[Value]:
         wide = gcd(row.width, ALIGNMENT // bytes_of(mem_of(memory).dtype))
         beside = self.axis_form(wide)
-        return [item for column in range(0, row.width, wide) for item in self.items(b.load(memory, (at, beside + column)), wide, b)]
+        return [item for column in range(0, row.width, wide) for item in self.items(b.load(memory, (at, beside + column)), b)]
 
     def elements(self, first: Affine, b: Builder) -> list[Value]:
         """What a few steps of the thread's line read, from one in shared memory on, step by step."""
@@ -394,11 +406,12 @@ class StagedLaunch:
             wide = self.wide(value)
             steps = range(0, self.plan.at_once, wide)
             tiles = [b.load(memory, self.place(self.mine.name, first + step + self.axis_form(wide))) for step in steps]
-            read.append([item for tile in tiles for item in self.items(tile, wide, b)])
+            read.append([item for tile in tiles for item in self.items(tile, b)])
         return [value for elements in zip(*read, strict=True) for value in elements]
 
-    def items(self, tile: Value, wide: int, b: Builder) -> list[Value]:
-        return [taken(b, tile, self.axis(wide), item) for item in range(wide)] if wide > 1 else [tile]
+    def items(self, tile: Value, b: Builder) -> list[Value]:
+        axes = union_axes(tile)
+        return [taken(b, tile, axis, item) for axis, extent in axes for item in range(extent.value or 0)] if axes else [tile]
 
     # ---- shared memory ----
 
