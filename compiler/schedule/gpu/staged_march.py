@@ -128,9 +128,17 @@ class StagedMarch:
         """Bytes of shared memory of a block."""
         work, beside = self.work, 16 if self.steps_beside else 0
         brought, left = (self.lines * sum(bytes_of(dtype_of(value)) for value in values) for values in (work.brought, work.left))
-        rows, loaded = sum(row.width * _size(row.load) for row in self.rows), self.lines * sum(map(_size, self.loads))
+        rows = sum(row.width * _size(row.load) for row in self.rows)
+        copied = sum(turns * self.helpers * lanes * _size(op) for op, lanes, turns in self.copies)
         whole = brought * (BROUGHT * self.steps + beside) + left * (LEFT * self.steps + beside)
-        return whole + self.steps * (BROUGHT * rows + self.ahead * (rows + loaded))
+        return whole + self.steps * BROUGHT * rows + self.ahead * copied
+
+    @property
+    def copies(self) -> list[tuple[Load, int, int]]:
+        """What a helper loads of a part: how many elements at once, and how often."""
+        copies = [(op, self.lanes, self.steps * self.lines) for op in self.loads]
+        copies += [(row.load, row.lanes, self.steps * row.width) for row in self.rows]
+        return [(op, lanes, -(-elements // (lanes * self.helpers))) for op, lanes, elements in copies]
 
     @property
     def loads(self) -> list[Load]:

@@ -59,11 +59,8 @@ class StagedLaunch:
         out = start.out.body
         self.brought = {value: self.shared(value, BROUGHT) for value in plan.work.brought}
         self.left = [self.shared(value, LEFT) for value in plan.work.left]
-        items = [(op, plan.lanes, plan.steps * plan.lines) for op in plan.loads]
-        items += [(row.load, row.lanes, plan.steps * row.width) for row in plan.rows]
         self.raw = dict[Load, Value]()
-        for op, lanes, elements in items if plan.ahead else ():
-            turns = -(-elements // (lanes * plan.helpers))
+        for op, lanes, turns in plan.copies if plan.ahead else ():
             self.raw[op] = self.part(mem_of(op.mem).dtype, turns, plan.ahead * plan.helpers, lanes)
         self.rows = [self.part(mem_of(row.load.mem).dtype, BROUGHT * plan.steps, row.width) for row in plan.rows]
         self.axes: dict[int, str] = {}
@@ -214,11 +211,9 @@ class StagedLaunch:
 
     def raw_pieces(self) -> Iterator[tuple[Value, int, int]]:
         """What a helper has copied of a part: where it lies, and how many elements that are."""
-        for turn in range(len(self.accesses)):
-            yield from ((self.raw[load], turn, self.plan.lanes) for load in self.plan.loads)
-        for row in self.plan.rows:
-            turns = -(-self.plan.steps * row.width // (row.lanes * self.plan.helpers))
-            yield from ((self.raw[row.load], turn, row.lanes) for turn in range(turns))
+        own, rows = self.plan.copies[: len(self.plan.loads)], self.plan.copies[len(self.plan.loads) :]
+        yield from ((self.raw[op], turn, lanes) for turn in range(len(self.accesses)) for op, lanes, _ in own)
+        yield from ((self.raw[op], turn, lanes) for op, lanes, turns in rows for turn in range(turns))
 
     def fetch(self, number: Affine, b: Builder) -> None:
         """Begins to copy what the helper has of a part."""
