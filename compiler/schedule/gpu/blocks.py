@@ -288,7 +288,8 @@ class _Scheduling:
         march = next(iter(marches.values()), None)
         if free and (plan := staged_march(nest, march, few, self.known)) is not None:
             start = Start(around, name, (plan.threads, 1, 1))
-            self.words.append(f"blocks of {plan.lines} lines, whose other threads copy {plan.steps} steps at once ahead of them")
+            rows = ", and rows that lines share" if plan.rows else ""
+            self.words.append(f"blocks of {plan.lines} lines, whose other threads bring {plan.steps} steps at once{rows}")
             return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         start = Start(around, name, self.block(few if marches else BLOCK))
         b = start.out.body

@@ -4,30 +4,29 @@ about as long as its arithmetic, and blocks may have few lines each: all multipr
 access 16 bytes at once, of neighbouring steps where lines lie along memory, of neighbouring lines where these do. Rows that all lines read,
 as `B[t, 0..16]`, are brought once for a block."""
 
-from collections.abc import Mapping, Sequence
-from itertools import chain, product
-from math import prod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import ceil, prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.control import For
-from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import ANYWHERE
-from compiler.schedule.gpu.march_work import MarchWork, work_of
+from compiler.schedule.gpu.march_work import MarchWork, wait_of, work_of
 from compiler.schedule.gpu.marching import March, is_only_read, stepping_loads
 from compiler.schedule.gpu.nest_units import divisor, with_units
-from compiler.schedule.gpu.price.block_work import cost_of, latency_of
+from compiler.schedule.gpu.price.block_work import cost_of
 from compiler.schedule.gpu.price.march_price import MarchShape, nanoseconds
 from compiler.schedule.gpu.spread import Spread
 from compiler.schedule.stages import iterations
 from runtime.records import evolve, frozen
 
-HELPERS, AHEAD = (256, 128, 64), (8, 4, 2, 0)
+HELPERS, AHEAD = (256, 128), (4, 2, 0)
 """Threads of a block that bring and store, and how many parts they copy ahead; 0: they load the one that is wanted next."""
 
 BROUGHT, LEFT = 3, 2
@@ -45,17 +44,25 @@ LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 MOST_STEPS, LEAST_STEPS = 128, 4
 """Of a part."""
 
-ALIKE = 1.05
-"""Times the least price, up to which blocks are best as large as they get."""
+ALIKE, SURELY = 1.05, 1.15
+"""Times the least price, up to which blocks are best as large as they get while multiprocessors have some, and from which on a thread a
+line is worse."""
 
-CHAINED = 0.7
-"""Of the cycles from one operation to the next: some are joined."""
+BUSY = 0.7
+"""Of the multiprocessors, that shall have a block."""
+
+USUAL = 0.72
+"""Of the most that a size is, where it isn't known."""
 
 SHIFTED = 16
 """Instructions for what begins at any address."""
 
-BARRIER, LATENCY, HELPING = 100, 1500, 6
-"""Cycles of what is done between parts, from a load to its value where memory is busy, and for an instruction of a helper."""
+BARRIER, LATENCY, QUEUED = 100, 1500, 2600
+"""Cycles of what is done between parts, from a load to its value where memory is busy, and where many threads have loads of their own."""
+
+HELPING, ACROSS = 1.75, 2.0
+"""Cycles of a multiprocessor for an instruction of a warp of helpers, most of which access shared memory; times as many where lines lie
+side by side there."""
 
 WRITTEN_OUT = 1024
 """Instructions of steps that are written out, about: one warp alone waits for its code where no cache holds that."""
@@ -78,7 +85,8 @@ class SharedRow:
 class StagedMarch:
     """Of blocks of so many `lines`: `steps` of each are a part. `along`: lines lie along memory, so that helpers take neighbouring steps
     rather than neighbouring lines, and load so many `lanes` at once, which may begin `anywhere`, and have so many `stored` at once. `rows`,
-    and which of them each of their loads reads, and where; `same`: what is the same in all steps. `ahead`: parts that `helpers` copy."""
+    and which of them each of their loads reads, and where; `same`: what is the same in all steps. `ahead`: parts that `helpers` copy,
+    `direct` to where lines read them."""
 
     loop: For
     work: MarchWork
@@ -93,6 +101,7 @@ class StagedMarch:
     steps: int = 0
     helpers: int = 0
     ahead: int = 1
+    direct: bool = False
 
     @property
     def steps_beside(self) -> bool:
@@ -102,17 +111,12 @@ class StagedMarch:
     @property
     def at_once(self) -> int:
         """Steps whose elements a line's thread reads at once."""
-        words = sum(max(1, bytes_of(dtype_of(value)) // 4) for value in self.work.brought)
-        return min(self.steps, 1 << (max(1, min(16, KNOWN // max(1, words), WRITTEN_OUT // self.instructions)).bit_length() - 1))
-
-    @property
-    def instructions(self) -> int:
-        """Of a step of a line's thread, about."""
-        return 1 + int(sum(map(cost_of, self.work.own)))
+        words = sum(max(1, size // 4) for size in self.work.sizes[0])
+        return min(self.steps, 1 << (max(1, min(16, KNOWN // max(1, words), WRITTEN_OUT // self.work.instructions)).bit_length() - 1))
 
     @property
     def written_out(self) -> bool:
-        return self.steps * self.instructions <= WRITTEN_OUT
+        return self.steps * self.work.instructions <= WRITTEN_OUT
 
     @property
     def own_threads(self) -> int:
@@ -124,13 +128,19 @@ class StagedMarch:
         return self.own_threads + self.helpers
 
     @property
+    def slots(self) -> int:
+        """Parts in shared memory of what lines read."""
+        return BROUGHT + self.ahead * self.direct
+
+    @property
     def shared(self) -> int:
         """Bytes of shared memory of a block."""
-        work, beside = self.work, 16 if self.steps_beside else 0
-        brought, left = (self.lines * sum(bytes_of(dtype_of(value)) for value in values) for values in (work.brought, work.left))
+        beside = ALIGNMENT if self.steps_beside else 0
+        brought, left = (self.lines * sum(sizes) for sizes in self.work.sizes)
         rows = sum(row.width * _size(row.load) for row in self.rows)
-        copied = sum(turns * self.helpers * lanes * _size(op) for op, lanes, turns in self.copies)
-        whole = brought * (BROUGHT * self.steps + beside) + left * (LEFT * self.steps + beside)
+        copies = self.copies[len(self.loads) if self.direct else 0 :]
+        copied = sum(turns * self.helpers * lanes * _size(op) for op, lanes, turns in copies)
+        whole = brought * (self.slots * self.steps + beside) + left * (LEFT * self.steps + beside)
         return whole + self.steps * BROUGHT * rows + self.ahead * copied
 
     @property
@@ -161,7 +171,7 @@ def staged_march(nest: Spread, march: March | None, threads: int, known: Facts) 
     same = [op for op in inside if isinstance(op, Load) and is_only_read(op) and not own_names.intersection(op.symbols)]
     shared = [op for op in loads if not {nest.inner.variable.name, *made}.intersection(op.symbols)]
     accesses: list[Load | Store] = [*(op for op in loads if op not in shared), *stores]
-    if not (stores or shared) or len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
+    if not loads or not (stores or shared) or len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
         return None
     if any(op.where is not None or isinstance(op.mem.type, Slot) for op in inside) or any(made.intersection(op.symbols) for op in accesses):
         return None
@@ -171,70 +181,76 @@ def staged_march(nest: Spread, march: March | None, threads: int, known: Facts) 
     if found is None:
         return None
     along = bool(accesses) and all(op.index and op.index[-1].coefficient(step) == 1 for op in accesses)
-    plan = StagedMarch(loop, work_of(loop, [op for op in loads if op not in shared], stores, (*shared, *same)), *found, tuple(same), along)
-    sizes = product(LINES, HELPERS, AHEAD)
-    plans = [sized for size in sizes if (sized := _sized(plan, *size, accesses, nest, known)) is not None]
-    priced = [(price_of(plan, nest, known), -plan.lines, -plan.helpers, -plan.ahead, number) for number, plan in enumerate(plans)]
-    if not plans or min(priced)[0] >= price_of_threads(nest, loop, march, threads, known):
+    works = [work_of(loop, [op for op in loads if op not in shared], stores, (*shared, *same), moves) for moves in (True, False)]
+    kinds = [StagedMarch(loop, work, *found, tuple(same), along, direct=bool(direct)) for direct, work in enumerate(works)]
+    plans = [sized for kind in kinds for lines in LINES for sized in _sized(kind, lines, nest, known)]
+    prices = [price_of(plan, nest, known) for plan in plans]
+    if not plans or SURELY * min(prices) >= price_of_threads(nest, loop, march, threads, known):
         return None
-    best = min(price for price, *_ in priced)
-    return plans[min(one[1:] for one in priced if one[0] <= ALIKE * best)[-1]]
+    alike = [plan for plan, price in zip(plans, prices, strict=True) if price <= ALIKE * min(prices)]
+    busy = [plan for plan in alike if blocks_of(plan, nest, known) >= BUSY * known.processors]
+    return max(busy or alike, key=lambda plan: (plan.lines if busy else -plan.lines, plan.helpers, plan.ahead))
 
 
-def _sized(
-    plan: StagedMarch, lines: int, helpers: int, ahead: int, accesses: Sequence[Load | Store], nest: Spread, known: Facts
-) -> StagedMarch | None:
-    """With blocks of so many lines, and as many steps as helpers hold; None where they would have too few."""
-    loop = plan.loop
-    lanes, stored = (lanes_of(ops, nest, loop, lines, plan.along, known) for ops in (plan.loads, plan.work.stores))
-    wide = min((ANYWHERE.get(_size(op), 1) for op in plan.loads), default=1)
-    beside = plan.along and all(steps_by_one(mem_of(op.mem), op.index, loop.variable.name) for op in plan.loads)
-    anywhere = beside and not ahead and lanes < wide
-    lanes = wide if anywhere else lanes
-    words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in plan.loads)
-    words += sum(row.width * _size(row.load) / 4 for row in plan.rows)
+def _likely(form: Affine, known: Facts) -> float:
+    """About how large an extent is: of one that isn't known, most often less than the most that it may be."""
+    most = max(1, known.about(form))
+    return most if set(form.names) <= known.exact else max(1.0, USUAL * most)
+
+
+def blocks_of(plan: StagedMarch, nest: Spread, known: Facts) -> int:
+    counts = [_likely(iterations(loop), known) for loop in nest.loops]
+    return ceil(prod(counts[:-1]) * ceil(counts[-1] / plan.lines) if plan.rows else prod(counts) / plan.lines)
+
+
+def _sized(plan: StagedMarch, lines: int, nest: Spread, known: Facts) -> Iterator[StagedMarch]:
+    """With blocks of so many lines, and as many steps as helpers hold; those of which no helper would have nothing to do."""
+    loop, loads = plan.loop, plan.loads
     length = (loop.high - loop.low).value
-    steps = min(MOST_STEPS, int(HELD * helpers // words), MOST_STEPS if length is None else max(16, length // 4))
-    steps = 1 << (max(1, steps).bit_length() - 1)
-    pieces = [*(lanes * _size(op) for op in plan.loads), *(row.lanes * _size(row.load) for row in plan.rows)]
-    if ahead and not (known.machine.has(Feature.ASYNC_COPIES) and set(pieces) <= set(COPIED)):
-        return None
-    sized = evolve(plan, lines=lines, lanes=lanes, stored=stored, anywhere=anywhere, steps=steps, helpers=helpers, ahead=ahead)
-    while sized.shared > known.machine.block_shared and sized.steps > LEAST_STEPS:
-        sized = evolve(sized, steps=sized.steps // 2)
-    if sized.steps < LEAST_STEPS or lines * sized.steps < max(lanes, stored) * helpers or (length is not None and length < 2 * sized.steps):
-        return None
-    return sized
+    most = MOST_STEPS if length is None else min(MOST_STEPS, max(16, length // 4))
+    aligned, stored = (lanes_of(ops, nest, loop, lines, plan.along, known) for ops in (loads, plan.work.stores))
+    wide = min((ANYWHERE.get(_size(op), 1) for op in loads), default=1)
+    run = plan.along and aligned < wide and all(steps_by_one(mem_of(op.mem), op.index, loop.variable.name) for op in loads)
+    pieces = {*(aligned * _size(op) for op in loads), *(row.lanes * _size(row.load) for row in plan.rows)}
+    copied = known.machine.has(Feature.ASYNC_COPIES) and pieces <= set(COPIED)
+    for helpers, ahead in product(HELPERS, AHEAD):
+        lanes = wide if run and not ahead else aligned
+        words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in loads) + sum(
+            row.width * _size(row.load) / 4 for row in plan.rows
+        )
+        steps = 1 << (max(1, min(most, int(HELD * helpers // words))).bit_length() - 1)
+        sized = evolve(plan, lines=lines, lanes=lanes, stored=stored, anywhere=lanes > aligned, steps=steps, helpers=helpers, ahead=ahead)
+        while sized.shared > known.machine.block_shared and sized.steps > LEAST_STEPS:
+            sized = evolve(sized, steps=sized.steps // 2)
+        enough = sized.steps >= LEAST_STEPS and max(lanes, stored) * helpers <= lines * sized.steps
+        way = ahead and copied and plan.along if plan.direct else copied == bool(ahead)
+        if enough and way and (length is None or 2 * sized.steps <= length):
+            yield sized
 
 
 def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
     """About how many nanoseconds it takes."""
-    counts = [max(1, known.about(iterations(loop))) for loop in nest.loops]
-    blocks = prod(counts[:-1]) * -(-counts[-1] // plan.lines) if plan.rows else -(-prod(counts) // plan.lines)
-    steps, work = max(1, known.about(plan.loop.high - plan.loop.low)), plan.work
-    exchanged = [*work.brought, *work.left]
-    sizes = [bytes_of(dtype_of(value)) for value in exchanged]
-    own = plan.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
+    steps, work = int(_likely(plan.loop.high - plan.loop.low, known)), plan.work
+    sizes = [size for sizes in work.sizes for size in sizes]
+    own = work.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
     beside = plan.along == plan.steps_beside
-    each = sum(size / ALIGNMENT if beside else 1.0 for size in sizes) + sum(map(cost_of, chain(work.early, *work.late)))
+    exchanged = work.sizes[1] if plan.direct else sizes
+    each = sum(size / ALIGNMENT if beside else 1.0 for size in exchanged) + work.helping
     each += (4 + SHIFTED * plan.anywhere) * len(plan.loads) / plan.lanes + 4 * len(work.stores) / plan.stored
     helpers = plan.lines * each / known.machine.lanes
     helpers += sum(row.width / row.lanes for row in plan.rows) * 4 / known.machine.lanes
     registers = 40 + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
     accesses: list[Load | Store] = [*plan.loads, *work.stores]
     width = min(map(_size, accesses), default=4)
+    wait = max(work.wait + (BARRIER if plan.ahead else LATENCY) / plan.steps, LATENCY / (plan.steps * max(1, plan.ahead)))
     shape = MarchShape(
-        blocks,
+        blocks_of(plan, nest, known),
         plan.lines,
         steps,
         plan.own_threads // known.machine.lanes,
         own,
-        max(
-            wait_of(plan.loop, work.own) + BARRIER / plan.steps,
-            LATENCY / (plan.steps * max(1, plan.ahead)),
-            HELPING * helpers * known.machine.lanes / plan.helpers + (BARRIER if plan.ahead else LATENCY) / plan.steps,
-        ),
-        helpers,
+        wait,
+        HELPING * helpers * (1.0 if plan.steps_beside else ACROSS),
         plan.threads,
         registers,
         plan.shared,
@@ -247,18 +263,18 @@ def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
 
 def price_of_threads(nest: Spread, loop: For, march: March | None, threads: int, known: Facts) -> float:
     """About how many nanoseconds a thread a line takes, in blocks of so many."""
-    body, total = loop.body.body, prod(max(1, known.about(iterations(loop))) for loop in nest.loops)
+    body, total = loop.body.body, prod(_likely(iterations(loop), known) for loop in nest.loops)
     accesses = [op for op in body if isinstance(op, Load | Store)]
     beside = all(op.index and op.index[-1].coefficient(nest.inner.variable.name) == 1 for op in accesses)
     width, ahead = min(map(_size, accesses), default=ALIGNMENT), 1 if march is None else march.steps
     instructions = sum(map(cost_of, body[:-1])) + 3 * len(accesses)
     shape = MarchShape(
-        -(-total // threads),
+        ceil(total / threads),
         threads,
-        max(1, known.about(loop.high - loop.low)),
+        int(_likely(loop.high - loop.low, known)),
         threads // known.machine.lanes,
         instructions,
-        wait_of(loop, body) + LATENCY / ahead,
+        wait_of(loop, body) + QUEUED / ahead,
         0.0,
         threads,
         40 + 2 * ahead * len(accesses),
@@ -268,16 +284,6 @@ def price_of_threads(nest: Spread, loop: For, march: March | None, threads: int,
         width,
     )
     return nanoseconds(shape, known)
-
-
-def wait_of(loop: For, ops: Sequence[Instruction]) -> float:
-    """Cycles from what a step is given of the state to what it carries on."""
-    waits = dict.fromkeys(loop.body.parameters[1:], 0.0)
-    for op in ops:
-        given = [waits[value] for value in op.operand_values if value in waits]
-        if given:
-            waits.update(dict.fromkeys(op.results, max(given) + CHAINED * latency_of(op)))
-    return max((waits.get(value, 0.0) for value in loop.body.body[-1].operand_values), default=0.0)
 
 
 def lanes_of(accesses: Sequence[Load | Store], nest: Spread, loop: For, lines: int, along: bool, known: Facts) -> int:

@@ -4,7 +4,7 @@ lines have left of the part before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from math import gcd
+from math import gcd, prod
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -57,7 +57,7 @@ class StagedLaunch:
     def __init__(self, plan: StagedMarch, nest: Spread, work: Cooperation, start: Start) -> None:
         self.plan, self.nest, self.work, self.start, self.copy = plan, nest, work, start, start.copy
         out = start.out.body
-        self.brought = {value: self.shared(value, BROUGHT) for value in plan.work.brought}
+        self.brought = {value: self.shared(value, plan.slots) for value in plan.work.brought}
         self.left = [self.shared(value, LEFT) for value in plan.work.left]
         self.raw = dict[Load, Value]()
         for op, lanes, turns in plan.copies if plan.ahead else ():
@@ -97,36 +97,35 @@ class StagedLaunch:
         some = b.op("lt", low, high)
         copy.values.update({op.result: b.load(copy.value(op.mem), tuple(map(copy.form, op.index)), some) for op in plan.same})
         initial = [copy.value(value) for value in loop.carried]
-        slots = [b.const(slot, "index") for slot in range(BROUGHT)]
         with b.when(self.helping) as inner:
             for part in range(plan.ahead):
                 self.fetch(Affine((), part), inner)
             for part in range(BROUGHT - 1):
-                self.next_part(Affine((), part), slots[part], inner)
+                self.next_part(Affine((), part), inner)
         b.emit(SyncThreads())
         known = self.elements(Affine(), b)
-        state = [*initial, *known, *slots]
+        state = [*initial, *known]
         with b.loop("part", 0, whole.name, 1, state, unroll=1) as (inner, walked):
-            carried, known, slots = _cut(walked.carried, len(initial), len(known))
+            carried, known = walked.carried[: len(initial)], walked.carried[len(initial) :]
             number = Affine.of(walked.variable.name)
             with inner.branch(own, [value.type for value in [*initial, *known]]) as (yes, no, both):
                 copy.values.update(variables)
-                yes.yield_(*self.stepped(number, slots, carried, known, yes))
+                yes.yield_(*self.stepped(number, carried, known, yes))
                 with no.when(self.helping) as helper:
-                    self.next_part(number + (BROUGHT - 1), slots[-1], helper)
+                    self.next_part(number + (BROUGHT - 1), helper)
                     self.leave(number - 1, helper)
                 no.yield_(*carried, *known)
             inner.emit(SyncThreads())
-            inner.yield_(*both.results, *slots[1:], slots[0])
-        carried, _, slots = _cut(walked.results, len(initial), len(known))
+            inner.yield_(*both.results)
+        carried = walked.results[: len(initial)]
         number, side = Affine.of(whole.name), b.named(Affine.of(whole.name) % LEFT * steps)
         with b.branch(own, [value.type for value in initial]) as (yes, no, last):
             copy.values.update(variables)
             with yes.loop(loop.variable.name, full.name, high.name, 1, carried, unroll=1) as (inner, walked):
                 step = Affine.of(walked.variable.name) - Affine.of(full.name)
-                at = Affine.of(slots[0].name) * steps + step
-                values = [inner.load(memory, self.place(self.mine.name, at)) for memory in self.brought.values()]
-                after, left = self.one_step(walked.variable, at, walked.carried, values, inner)
+                here = self.place(self.mine.name, self.slot(number, plan.slots, b) + step)
+                values = [inner.load(memory, here) for memory in self.brought.values()]
+                after, left = self.one_step(walked.variable, self.slot(number, BROUGHT, b) + step, walked.carried, values, inner)
                 for memory, value in zip(self.left, left, strict=True):
                     inner.store(memory, value, self.place(self.mine.name, side + step))
                 inner.yield_(*after)
@@ -196,34 +195,45 @@ class StagedLaunch:
             found.append((b.named(item.floordiv(across)), b.named(item % across * row.lanes), there))
         return found
 
-    def next_part(self, number: Affine, slot: Value, b: Builder) -> None:
+    def slot(self, number: Affine, slots: int, b: Builder) -> Affine:
+        """Where a part begins, of so many in shared memory."""
+        return b.named(number % slots * self.plan.steps)
+
+    def next_part(self, number: Affine, b: Builder) -> None:
         """Puts a part into shared memory as lines want it, where it comes from memory, or from what was copied ahead."""
         if self.plan.ahead:
             b.emit(AsyncWait(count=self.plan.ahead - 1))
             place = b.named(number % self.plan.ahead * self.plan.helpers + self.helper)
-            self.put(slot, [b.load(raw, (turn, place, self.axis_form(lanes))) for raw, turn, lanes in self.raw_pieces()], b)
+            held = [b.load(raw, (turn, place, self.axis_form(lanes))) for raw, turn, lanes in self.raw_pieces()]
+            self.put(number, held, b)
             self.fetch(number + self.plan.ahead, b)
         else:
             there = b.op("lt", b.index(self.low + number * self.plan.steps), self.high)
             with b.when(there) as inner:
                 pieces = self.pieces_in_memory(number, inner, True)
-                self.put(slot, [inner.load(memory, index, where) for memory, index, _, where in pieces], inner)
+                self.put(number, [inner.load(memory, index, where) for memory, index, _, where in pieces], inner)
 
     def raw_pieces(self) -> Iterator[tuple[Value, int, int]]:
         """What a helper has copied of a part: where it lies, and how many elements that are."""
         own, rows = self.plan.copies[: len(self.plan.loads)], self.plan.copies[len(self.plan.loads) :]
-        yield from ((self.raw[op], turn, lanes) for turn in range(len(self.accesses)) for op, lanes, _ in own)
+        if not self.plan.direct:
+            yield from ((self.raw[op], turn, lanes) for turn in range(len(self.accesses)) for op, lanes, _ in own)
         yield from ((self.raw[op], turn, lanes) for op, lanes, turns in rows for turn in range(turns))
 
     def fetch(self, number: Affine, b: Builder) -> None:
         """Begins to copy what the helper has of a part."""
         place = b.named(number % self.plan.ahead * self.plan.helpers + self.helper)
+        targets: list[tuple[Value, tuple[Affine, ...]]] = [(raw, (Affine((), turn), place, Affine())) for raw, turn, _ in self.raw_pieces()]
+        if self.plan.direct:
+            slot = self.slot(number, self.plan.slots, b)
+            lines = [(self.brought[load.result], access) for access in self.accesses for load in self.plan.loads]
+            targets = [(memory, tuple(map(Affine.of, self.place(one.line, slot + one.step)))) for memory, one in lines] + targets
         pieces = self.pieces_in_memory(number, b, False)
-        for (raw, turn, lanes), (memory, index, lane, there) in zip(self.raw_pieces(), pieces, strict=True):
-            bytes = lanes * bytes_of(mem_of(memory).dtype)
-            source = (*index[:-1], index[-1] - lane)
-            target = (Affine((), turn), place, Affine())
-            b.emit(AsyncCopy(destination=raw, destination_index=target, source=memory, source_index=source, bytes=bytes, where=there))
+        for (target, at), (source, index, lane, there) in zip(targets, pieces, strict=True):
+            bytes = max(1, prod(extent.value or 1 for axis in lane.names for extent in [self.start.out.scope.axes[axis]]))
+            bytes *= bytes_of(mem_of(source).dtype)
+            whole = (*index[:-1], index[-1] - lane)
+            b.emit(AsyncCopy(destination=target, destination_index=at, source=source, source_index=whole, bytes=bytes, where=there))
         b.emit(AsyncCommit())
 
     def pieces_in_memory(
@@ -255,9 +265,10 @@ class StagedLaunch:
                 *outer, last = map(copy.form, row.load.index)
                 yield copy.value(row.load.mem), (*outer, last + column + beside), beside, there
 
-    def put(self, slot: Value, held: Sequence[Value], b: Builder) -> None:
-        plan, copy, begin, tiles = self.plan, self.copy, Affine.of(slot.name) * self.plan.steps, iter(held)
-        for access in self.accesses:
+    def put(self, number: Affine, held: Sequence[Value], b: Builder) -> None:
+        plan, copy, tiles = self.plan, self.copy, iter(held)
+        begin = self.slot(number, BROUGHT, b)
+        for access in self.accesses if not plan.direct else ():
             loaded = {op: self.items(next(tiles), b) for op in plan.loads}
             found: dict[Value, list[Value]] = {value: [] for value in self.brought}
             for lane in range(plan.lanes):
@@ -342,24 +353,25 @@ class StagedLaunch:
 
     # ---- lines ----
 
-    def stepped(self, number: Affine, slots: Sequence[Value], carried: Sequence[Value], known: Sequence[Value], b: Builder) -> list[Value]:
+    def stepped(self, number: Affine, carried: Sequence[Value], known: Sequence[Value], b: Builder) -> list[Value]:
         """The steps of a whole part: what those that follow read is on its way meanwhile. What is carried, and what is known of the next
         part."""
         steps, several = self.plan.steps, self.plan.at_once
-        now, following, values = Affine.of(slots[0].name) * steps, Affine.of(slots[1].name) * steps, [*carried, *known]
+        now, following = (self.slot(part, self.plan.slots, b) for part in (number, number + 1))
+        rows, values = self.slot(number, BROUGHT, b), [*carried, *known]
         if self.plan.written_out:
             for begin in range(0, steps, several):
                 after = following if begin + several == steps else now + begin + several
-                values = self.several(number, Affine((), begin), now, after, values, b)
+                values = self.several(number, Affine((), begin), rows, after, values, b)
             return values
         with b.loop("turn", 0, steps, several, values, unroll=1) as (inner, walked):
             turn = Affine.of(walked.variable.name)
             last = inner.op("eq", inner.index(turn + several), inner.const(steps, "index"))
             after = Affine.of(inner.select(last, inner.index(following), inner.index(now + turn + several)).name)
-            inner.yield_(*self.several(number, turn, now, after, walked.carried, inner))
+            inner.yield_(*self.several(number, turn, rows, after, walked.carried, inner))
         return list(walked.results)
 
-    def several(self, number: Affine, turn: Affine, now: Affine, after: Affine, values: Sequence[Value], b: Builder) -> list[Value]:
+    def several(self, number: Affine, turn: Affine, rows: Affine, after: Affine, values: Sequence[Value], b: Builder) -> list[Value]:
         """Steps from one of a part on, and what is known of those after them."""
         plan, each = self.plan, len(self.plan.work.brought)
         carried, known = list(values[: len(plan.loop.carried)]), values[len(plan.loop.carried) :]
@@ -367,7 +379,7 @@ class StagedLaunch:
         side = b.named(number % LEFT * plan.steps + turn)
         for step in range(plan.at_once):
             at = b.index(self.low + number * plan.steps + turn + step)
-            carried, left = self.one_step(at, now + turn + step, carried, known[step * each :][:each], b)
+            carried, left = self.one_step(at, rows + turn + step, carried, known[step * each :][:each], b)
             for memory, value, own in zip(self.left, left, kept, strict=True):
                 own.append(value)
                 if len(own) == (wide := self.wide(value)):
@@ -428,11 +440,3 @@ class StagedLaunch:
         if wide not in self.axes:
             self.axes[wide] = self.start.out.axis(BESIDE, wide)
         return self.axes[wide]
-
-
-def _cut(values: Sequence[Value], *lengths: int) -> list[list[Value]]:
-    parts = list[list[Value]]()
-    for length in lengths:
-        parts.append(list(values[:length]))
-        values = values[length:]
-    return [*parts, list(values)]

@@ -17,8 +17,8 @@ BEGIN = 3000
 @frozen
 class MarchShape:
     """Blocks of so many `lines`, each of so many `steps`; `warps` of a block that do steps, so many `instructions` each, which follow each
-    other in `wait` cycles; instructions of `helpers`, in warps, for a step of all lines of a block; what a block needs; `bytes` of a step
-    of a line, in runs of so many, `wide` at once."""
+    other in `wait` cycles; cycles of a multiprocessor for what `helpers` do in a step of all lines of a block; what a block needs; `bytes`
+    of a step of a line, in runs of so many, `wide` at once."""
 
     blocks: int
     lines: int
@@ -40,7 +40,7 @@ def nanoseconds(shape: MarchShape, facts: Facts) -> float:
     resident = max(1, machine.resident_blocks(shape.threads, shape.registers, shape.shared))
     together = min(resident, -(-shape.blocks // facts.processors))
     turns = -(-shape.blocks // (facts.processors * together))
-    issued = together * (shape.warps * shape.instructions + shape.helpers) / SCHEDULERS
+    issued = together * (shape.warps * shape.instructions / SCHEDULERS + shape.helpers)
     own = -(-together * shape.warps // SCHEDULERS) * shape.instructions
     cycles = turns * (BEGIN + shape.steps * max(shape.wait, issued, own))
     moved = float(shape.blocks * shape.lines * shape.steps * shape.bytes)
