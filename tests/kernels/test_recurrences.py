@@ -12,6 +12,7 @@ from compiler.hir.control import For
 from compiler.hir.core import Const
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.memory import Load, Store
+from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import staged_march
@@ -348,3 +349,20 @@ def test_lines_do_what_their_state_needs(step: str, left: str, own: set[str], la
     assert {getattr(op, "operator", "cast") for op in work.own if not isinstance(op, Const)} == own
     assert {getattr(op, "operator", "cast") for op in work.late[0] if not isinstance(op, Const)} == late
     assert len(work.brought) <= len(loads)
+
+
+def test_what_helpers_copy_fits_a_block() -> None:
+    """Lines of 16 bits along memory, whose helpers copy to where lines read: nothing is put aside for copies besides."""
+    text = """def f(x: tensor[I, T, bf16], a: tensor[I, T, bf16]) {
+        compute(x, a) {
+            for i in 0..I:
+                var h = -inf
+                for t in 0..T:
+                    h = max(h + a[i, t], x[i, t])
+                    out[i, t] = h
+        }
+    }"""
+    ((_, kernel),) = kernels(zynml.compile(text)._session)
+    made = launches_for(kernel.nest, kernel.field, facts_of({"I": 65984, "T": 3008}, ("x", "a", "out"), MACHINES["sm_90a"]))
+    assert any("bring" in words for words in made.words)
+    assert all(laid_out(shared_uses(launch.function)) <= MACHINES["sm_90a"].block_shared for launch in made.launches)

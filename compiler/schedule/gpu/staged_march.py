@@ -138,8 +138,7 @@ class StagedMarch:
         beside = ALIGNMENT if self.steps_beside else 0
         brought, left = (self.lines * sum(sizes) for sizes in self.work.sizes)
         rows = sum(row.width * _size(row.load) for row in self.rows)
-        copies = self.copies[len(self.loads) if self.direct else 0 :]
-        copied = sum(turns * self.helpers * lanes * _size(op) for op, lanes, turns in copies)
+        copied = sum(turns * self.helpers * lanes * _size(op) for op, lanes, turns in self.copied)
         whole = brought * (self.slots * self.steps + beside) + left * (LEFT * self.steps + beside)
         return whole + self.steps * BROUGHT * rows + self.ahead * copied
 
@@ -149,6 +148,11 @@ class StagedMarch:
         copies = [(op, self.lanes, self.steps * self.lines) for op in self.loads]
         copies += [(row.load, row.lanes, self.steps * row.width) for row in self.rows]
         return [(op, lanes, -(-elements // (lanes * self.helpers))) for op, lanes, elements in copies]
+
+    @property
+    def copied(self) -> list[tuple[Load, int, int]]:
+        """The same of what is copied ahead, and lies apart until lines want it."""
+        return self.copies[len(self.loads) if self.direct else 0 :] if self.ahead else []
 
     @property
     def loads(self) -> list[Load]:

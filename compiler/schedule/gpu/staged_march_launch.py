@@ -60,7 +60,7 @@ class StagedLaunch:
         self.brought = {value: self.shared(value, plan.slots) for value in plan.work.brought}
         self.left = [self.shared(value, LEFT) for value in plan.work.left]
         self.raw = dict[Load, Value]()
-        for op, lanes, turns in plan.copies if plan.ahead else ():
+        for op, lanes, turns in plan.copied:
             self.raw[op] = self.part(mem_of(op.mem).dtype, turns, plan.ahead * plan.helpers, lanes)
         self.rows = [self.part(mem_of(row.load.mem).dtype, BROUGHT * plan.steps, row.width) for row in plan.rows]
         self.axes: dict[int, str] = {}
