@@ -12,7 +12,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
-from compiler.schedule.gpu.taking_part import bounds_of
+from compiler.schedule.gpu.taking_part import bounds_of, unevenness
 from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 
@@ -43,8 +43,8 @@ class ReusedTerms:
 
     @property
     def unevenness(self) -> int:
-        """How many times as long as a sum in the mean the longest is: `k <= i` leaves half of the terms, `i <= k <= j` a sixth."""
-        return (1, 2, 6)[min(2, sum(1 for form in self.bounds if form.coefficient(self.depth) and len(form.names) > 1))]
+        """How many times as long as a sum in the mean the longest is."""
+        return unevenness(self.bounds, self.depth)
 
     def uneven_parts(self, slots: int, tiles: int) -> int:
         """Blocks that share the longest sum of so many tiles, of as many blocks at a time: all blocks are there at a time, or of many

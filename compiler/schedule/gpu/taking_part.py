@@ -55,6 +55,11 @@ def uneven_bounds(field: HirFunction, forms: Sequence[Affine], axis: str) -> tup
     )
 
 
+def unevenness(bounds: Sequence[Affine], axis: str) -> int:
+    """How many times as long as a sum in the mean the longest is: `k <= i` leaves half of the terms, `i <= k <= j` a sixth."""
+    return (1, 2, 6)[min(2, sum(1 for form in bounds if form.coefficient(axis) and len(form.names) > 1))]
+
+
 def steps_between(
     b: Builder,
     forms: Sequence[Affine],

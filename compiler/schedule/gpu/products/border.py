@@ -28,19 +28,23 @@ from compiler.schedule.region import Target, TileRegion
 
 
 class BoundedSteps:
-    """The steps of a tile, from the first one that is multiplied on."""
+    """The steps of a tile, from the `first` one that is multiplied on."""
 
-    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion, first: Value) -> None:
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion, first: Affine) -> None:
         self.placing, self.group, self.product, self.region, self.first = placing, group, product, region, first
+
+    def behind(self, steps: Value) -> "BoundedSteps":
+        """Those behind so many."""
+        return BoundedSteps(self.placing, self.group, self.product, self.region, self.first + steps.name)
 
     def cleared(self, b: Builder, turn: Value, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]) -> None:
         """Zeros for the elements of a stage that take no part: of a warpgroup's own rows, and its share of the columns."""
         region = self.region.inside(b, ())
-        start = b.named((Affine.of(self.first.name) + turn.name) * self.product.depth)
+        start = b.named((self.first + turn.name) * self.product.depth)
         whole = b.none_negative(self.least(form, start, region) for form in self.product.bounds)
         assert whole is not None
         with b.branch(whole) as (_, edge, _):
-            for side in self.product.sides:
+            for side in self.product.copied:
                 own = {axis for form in self.product.bounds for axis in form.names} & {*side.axes}
                 forms = [form for form in self.product.bounds if own.intersection(form.names)]
                 if forms:
@@ -79,7 +83,7 @@ class BoundedSteps:
                 inner.forms[side.axis], inner.forms[product.sum] = inner.starts[side.axis] + line, start + place
             holds = body.none_negative(self.placing.form(form, inner) for form in forms)
             assert holds is not None
-            index = (stage, box, line, place)
+            index = (stage, Affine(), box * product.depth + line, place) if side.turned else (stage, box, line, place)
             kept = body.load(tiles.memory, index)
             body.store(tiles.memory, body.select(holds, kept, body.const(0.0, kept.type)), index)
 

@@ -19,7 +19,7 @@ from compiler.schedule.gpu.products.cut_product import CutProduct
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, rounds, sum_of_loads
 from compiler.schedule.gpu.products.tiling import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
 from compiler.schedule.gpu.scaled_sums import GroupScale
-from compiler.schedule.gpu.taking_part import uneven_bounds
+from compiler.schedule.gpu.taking_part import uneven_bounds, unevenness
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
 
@@ -249,7 +249,7 @@ def boxed_product(function: HirFunction, facts: Facts, product: SumOfLoads | Non
         a, b = (one, other) if (_is_first(function, facts, one, other) if first is None else first) else (other, one)
         a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
         if kind.depth != 16 and (a.across or b.across):
-            if kind.word != "tf32" or (b.across and (not product.thrice or product.low or product.bounds)):
+            if kind.word != "tf32" or (b.across and (not product.thrice or product.low)):
                 continue
             b = evolve(b, turned=b.across)
         planned = _planned(function, facts, product, a, b, along)
@@ -293,7 +293,7 @@ def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedO
     if tiling is not None and tiling.axes == a.axes and (tiling.makes_low, tiling.turned, tiling.unpacks) != about:
         return None
     if tiling is None or tiling.axes != a.axes or tiling.products != len(summed):
-        work = _work(function, facts, product, summed, along, coarse, bool(bounds))
+        work = _work(function, facts, product, summed, along, coarse, unevenness(bounds, along))
         extents = [function.axes[axis] for axis in a.axes]
         wishes = TileRequests.of(function.kernel_info).sized(tile_of(function), a.axes, b.axes, along, a.depth)
         steps = [a.load.index[dim].coefficient(axis) for axis, dim in zip(a.axes, a.dims, strict=True)]
@@ -336,7 +336,7 @@ def _is_enough(function: HirFunction, facts: Facts, product: SumOfLoads, summed:
 
 
 def _work(
-    function: HirFunction, facts: Facts, product: SumOfLoads, summed: Sequence[MultipliedSum], along: str, coarse: bool, uneven: bool
+    function: HirFunction, facts: Facts, product: SumOfLoads, summed: Sequence[MultipliedSum], along: str, coarse: bool, uneven: int
 ) -> ProductWork:
     """What is to be done, for the model of tiles."""
     a, b, over = summed[0].a, summed[0].b, product.described.k

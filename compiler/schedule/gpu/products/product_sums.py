@@ -180,14 +180,17 @@ def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
 
 
 def bounded_sum(function: HirFunction) -> SumOfLoads | None:
-    """The one sum of a field, of 16-bit elements of two memories, if terms take part between bounds, each of one operand's places alone."""
+    """The one sum of a field, of elements of two memories of 16 bits or of f32, if terms take part between bounds, each of one operand's
+    places alone."""
     described = only_product(function)
     if described is None or not isinstance(target := described.op, Reduce) or described.windows or not (described.m and described.n):
         return None
     to = dtype_of(target.values[0])
     value, guards = unguarded(target.values[0])
     a, b = (_converted(operand, to) for operand in (described.a, described.b))
-    if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b) or bytes_of(dtype_of(a.results[0])) != 2:
+    if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b):
+        return None
+    if dtype_of(a.results[0]) != "f32" and bytes_of(dtype_of(a.results[0])) != 2:
         return None
     known = [constraints_of(guard) for guard in guards]
     bounds = tuple(restricting([form for forms in known for form in forms or ()], function.axes))

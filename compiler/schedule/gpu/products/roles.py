@@ -113,9 +113,11 @@ class MultiplyingRole:
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         if block.turns is not None:
             block.turns.await_turn(b, group.number, part.round)
-        bounded = BoundedSteps(block.placing, group, product, region, part.low) if product.bounds and not product.has_zeros else None
+        bounded = None
+        if product.bounds and not product.has_zeros:
+            bounded = BoundedSteps(block.placing, group, product, region, Affine.of(part.low.name))
         if product.stretch:
-            complete = self.stretches(region, b, part, zero)
+            complete = self.stretches(region, b, part, zero, bounded)
         elif product.a.packed is not None:
             ready, end = self.first_rows(b, part), b.add(part.done, part.steps)
             complete, _ = self.summed_of_bytes(b, part.done, part.steps, end, [zero] * product.accumulators, ready)
@@ -297,7 +299,7 @@ class MultiplyingRole:
         tiles, first = self.block.stages[each.pair.a], self.group.first_row(each.rows)
         return tiles.factor(stage, first, each.term) if fetched is None else fetched.factor(tiles, first, each.term, each.pair.left)
 
-    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
+    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value, bounded: BoundedSteps | None) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products. Stretches with a scale are its
         groups of terms."""
@@ -323,7 +325,7 @@ class MultiplyingRole:
             if of_bytes:
                 sums_, ready = self.summed_of_bytes(body, begin, length, end, begun, ready)
             else:
-                sums_ = self.summed(body, begin, length, begun)
+                sums_ = self.summed(body, begin, length, begun, None if bounded is None else bounded.behind(before))
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [
                 body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])

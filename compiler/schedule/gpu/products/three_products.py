@@ -19,13 +19,14 @@ from compiler.schedule.gpu.products.product_sums import SumOfLoads, rounds
 from compiler.schedule.gpu.products.reading_copies import Reading
 from compiler.schedule.gpu.products.stage_preparation import left_of
 from compiler.schedule.gpu.products.tiling import Estimated
+from compiler.schedule.gpu.taking_part import unevenness
 from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import evolve
 
 WORTH = 1 << 24
 """Products below which all ways take about as long as a launch."""
 LEAST = 256
-"""About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
+"""About how many terms a sum has, in the mean, from which on three products are no less exact than FMAs one after the other."""
 FMAS = 90
 """That a multiprocessor comes to in a cycle, of the 128 that it has lanes for, where tiles are full squares."""
 SQUARE, WIDE = 64, 128
@@ -95,6 +96,7 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: 
         return False  # reductions take no longer than reading does
     if not known.ways:
         return True
+    terms //= _unevenness(product)
     each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / WIDE) * rates.clock)
     read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
@@ -126,7 +128,12 @@ def worthwhile(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool
         return False
     sum = product.described
     terms, elements = (prod(facts.about(function.axes[axis]) for axis in axes) for axes in (sum.k, (*sum.m, *sum.n, *sum.batch)))
+    terms //= _unevenness(product)
     return terms >= LEAST and terms * elements >= WORTH
+
+
+def _unevenness(product: SumOfLoads) -> int:
+    return max(unevenness(product.bounds, axis) for axis in product.described.k)
 
 
 def put_aside(field: HirFunction, product: SumOfLoads, copies: Sequence[Copied]) -> tuple[tuple[Copied, ...], SumOfLoads]:

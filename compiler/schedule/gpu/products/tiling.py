@@ -247,8 +247,9 @@ class ProductWork:
     """That are added to these sums."""
     operands: tuple[int, int] = (1, 1)
     """Of the rows and of the columns, that these sums multiply."""
-    uneven: bool = False
-    """Whether sums are of any length, up to all steps: they take about as long as half as many that have all."""
+    uneven: int = 1
+    """How many times as many steps as sums have in the mean the longest have: they take about as long as so many times fewer that have
+    all."""
     both_across: bool = False
     """Whether rows and columns both lie across the sum: there part of a box of columns takes matrix units as long as all of it."""
     makes_low: bool = False
@@ -357,8 +358,8 @@ def last_pieces(tiling: Tiling, work: ProductWork) -> int:
 def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     """About how long the product takes."""
     rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
-    count, together = ceildiv(tiles(tiling, work), 1 + work.uneven), teams(tiling, work)
-    filled = work.uneven and count > together and not tiling.cut  # long sums come first: short ones fill the last round
+    count, together = ceildiv(tiles(tiling, work), work.uneven), teams(tiling, work)
+    filled = work.uneven > 1 and count > together and not tiling.cut  # long sums come first: short ones fill the last round
     rounds = count / together if filled else float(ceildiv(count, together))
     down, aside = copied(tiling, work)
     across = [ASTRIDE if astride else 1 for astride in work.astride]
