@@ -1,4 +1,4 @@
-"""Products of 16 bits whose results have rows that begin at any address, on warpgroups: against NumPy."""
+"""Products whose results have rows that begin at any address, on warpgroups: against NumPy."""
 
 from typing import Any
 
@@ -63,3 +63,23 @@ def test_rows_of_whole_pieces_go_out_in_boxes() -> None:
     program = zynml.compile(text_of("f16", "s"), device="emulator:sm_90a")
     like = "x=512x64:f16, y=64x512:f16, z=512x512:f16, r=512:f16"
     assert not any(WarpgroupMma in ops and WarpSync in ops for ops in kernels(program, like))
+
+
+@pytest.mark.parametrize(("dtype", "to"), [("i8", "i32"), ("bf16", "f32")])
+@pytest.mark.parametrize("j", [517, 520])
+def test_wider_numbers_fill_sectors_from_registers_where_rows_are_whole_ones(dtype: str, to: str, j: int) -> None:
+    i, k = 257, 160
+    text = f"""def f(x: tensor[I, K, {dtype}], y: tensor[J, K, {dtype}]) {{
+        compute(x, y) -> tensor[I, J, {to}] {{
+            for i in 0..I, j in 0..J:
+                var s = 0 as {to}
+                for k in 0..K: s += (x[i, k] as {to}) * (y[j, k] as {to})
+                out[i, j] = s
+        }}
+    }}"""
+    program = zynml.compile(text, device="emulator:sm_90a")
+    (ops,) = kernels(program, f"x={i}x{k}:{dtype}, y={j}x{k}:{dtype}")
+    assert WarpgroupMma in ops
+    assert (WarpSync in ops) == (j == 517)
+    x, y = (np.random.default_rng(j).integers(-2, 3, shape).astype(NUMPY.get(dtype, np.int8)) for shape in ((i, k), (j, k)))
+    np.testing.assert_array_equal(program.f(x, y), x.astype(np.float64) @ y.astype(np.float64).T)

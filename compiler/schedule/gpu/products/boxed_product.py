@@ -11,7 +11,7 @@ from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
 from compiler.hir.hopper import MOST_STEP, kind_of
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import bytes_of
+from compiler.hir.types import Mem, bytes_of
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides, side_of, wide_of
@@ -40,8 +40,8 @@ STRETCH, SHORT, SHORTER = 4, 1024, 512
 FMAs one after the other lose few bits."""
 ALL = 1 << 20
 """Stages that no sum has."""
-BOXED = ("f16", "bf16")
-"""Results that bulk copies write; wider ones fill whole sectors from registers."""
+BOXED, SECTOR = ("f16", "bf16"), 32
+"""Results that bulk copies write; and bytes of a sector, which registers fill of wider ones."""
 MOST_REACHED = 256
 """Elements along a dim that a box reaches over."""
 BEGUN, BEGUN_OF_STEPS = 4, 11
@@ -362,7 +362,7 @@ def _work(
         scaled=0 if product.scale is None else product.scale.terms // a.depth or ALL,
         hot=a.mem.dtype == "f32" and not product.thrice,
         shared=min(SHARED_BYTES, facts.machine.block_shared),
-        boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body)
+        boxed=any(isinstance(op, Store) and begins_anywhere(mem_of(op.mem)) for op in function.body.body)
         or stored_rows(function, a.axes) is not None,
         uneven=uneven,
         packed=1 if a.packed is None else a.packed.each * bytes_of(a.packed.dtype),
@@ -440,6 +440,14 @@ def _end_alike(function: HirFunction, sides: Sequence[BoxedOperand], along: str)
     # what is made of bytes is finite
     exact = [side for side in sides if side.packed is None]
     return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in exact)
+
+
+def begins_anywhere(mem: Mem) -> bool:
+    """Whether results go out through shared memory: boxes write those of 16 bits, lanes with neighbouring columns all others whose rows
+    aren't whole sectors."""
+    plain = mem.strides is None or mem.strides[-1].value == 1
+    rows = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+    return plain and (mem.dtype in BOXED or not all(divides(SECTOR // bytes_of(mem.dtype), form) for form in rows))
 
 
 def stored_rows(function: HirFunction, axes: Sequence[str]) -> int | None:

@@ -1,7 +1,7 @@
 """Results on their way from registers to memory. Those of 16 bits go through shared memory and in bulk copies, where memory is contiguous
-along the columns; wider numbers fill whole sectors from registers. Where memory is contiguous along the rows, registers have eight of them
+along the columns; wider numbers fill whole sectors from registers, where these begin with rows. Where memory is contiguous along the rows, registers have eight of them
 side by side, and the cache takes each such piece by itself: sums change places through shared memory first, so that a warp writes whole
-lines. So do those of 16 bits whose rows begin at any address, as boxes can't."""
+lines. So do sums whose rows begin at any address."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -20,7 +20,7 @@ from compiler.hir.words import StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_digits, lane_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import stored_dims
-from compiler.schedule.gpu.products.boxed_product import BOXED, BoxedProduct, stored_rows
+from compiler.schedule.gpu.products.boxed_product import BOXED, BoxedProduct, begins_anywhere, stored_rows
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
 from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.gpu.products.tiling import BUFFERS, ROWS, SWIZZLED, digit
@@ -148,16 +148,12 @@ def is_turned(field: HirFunction, product: BoxedProduct) -> bool:
 
 
 def is_lined(field: HirFunction, product: BoxedProduct) -> bool:
-    """Whether the lanes of a warp get neighbouring columns before they store: of 16 bits, where rows begin at any address, so that boxes
-    can't hold them."""
+    """Whether the lanes of a warp get neighbouring columns before they store: where rows begin at any address, so that boxes can't hold
+    them, nor registers fill sectors."""
     stores = [op for op in field.body.body if isinstance(op, Store)]
-    along = all(op.index[-1].coefficient(product.b.axis) == 1 and _is_plain(mem_of(op.mem)) for op in stores)
-    boxed = any(mem_of(op.mem).dtype not in BOXED or result_boxes(op, field, product) is not None for op in stores)
+    along = all(op.index[-1].coefficient(product.b.axis) == 1 and begins_anywhere(mem_of(op.mem)) for op in stores)
+    boxed = any(result_boxes(op, field, product) is not None for op in stores)
     return along and not boxed and len(product.summed) == 1 and not product.low and product.width % TURNED == 0
-
-
-def _is_plain(mem: Mem) -> bool:
-    return mem.strides is None or mem.strides[-1].value == 1
 
 
 class MovedSums:
