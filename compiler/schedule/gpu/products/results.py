@@ -1,7 +1,7 @@
 """Results on their way from registers to memory. Those of 16 bits go through shared memory and in bulk copies, where memory is contiguous
-along the columns; wider numbers fill whole sectors from registers, where these begin with rows. Where memory is contiguous along the rows, registers have eight of them
-side by side, and the cache takes each such piece by itself: sums change places through shared memory first, so that a warp writes whole
-lines. So do sums whose rows begin at any address."""
+along the columns; wider numbers fill whole sectors from registers, where these begin with rows. Where memory is contiguous along the rows,
+registers have eight of them side by side, and the cache takes each such piece by itself: sums change places through shared memory first, so
+that a warp writes whole lines. So do sums whose rows begin at any address."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
