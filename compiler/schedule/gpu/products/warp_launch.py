@@ -25,7 +25,6 @@ from compiler.schedule.gpu.products.boxed_operands import divides
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.shared_tiles import MatrixTile
 from compiler.schedule.gpu.products.warp_product import GAP, CopyMethod, WarpOperand, WarpProduct
-from compiler.schedule.gpu.taking_part import long_before_short
 from compiler.schedule.gpu.windows import WindowProduct, added_again
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
@@ -201,8 +200,7 @@ class Stages:
         enabled = enabled if mask is None else region.builder.both(enabled, mask)
         for guard in self.operand.guards:
             enabled = region.builder.both(enabled, self.placing.value(guard, region))
-        inside = region.builder.none_negative(self.placing.form(form, region) for form in self.operand.inside)
-        return enabled if inside is None else region.builder.both(enabled, inside)
+        return enabled
 
     def source(self, region: TileRegion) -> tuple[Value, tuple[Affine, ...]]:
         load, mem = self.operand.load, region.known(self.operand.load.mem)
@@ -295,8 +293,7 @@ class WarpProductLaunch(MatrixBlocks):
         counts = [b.count(extent) for extent in extents]
         total = b.product(counts)
         with self.blocks(total, region, ()) as (inner, number):
-            bounds = [(form, product.walked) for form in product.bounds]
-            self.tile(inner, long_before_short(self.field, inner.builder, number, total, self.own, bounds), counts)
+            self.tile(inner, number, counts)
             self.multiplied(group, inner)
 
     def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
@@ -332,11 +329,6 @@ class WarpProductLaunch(MatrixBlocks):
         for axis in product.outer:
             steps = b.mul(steps, b.count(self.field.axes[axis]))
         places: list[Value] = [b.const(0, "index") for _ in counts]
-        first = Affine()
-        if product.bounds:
-            tile = {product.a.axis: (self.first_row, product.rows), product.b.axis: (region.starts[product.b.axis], product.columns)}
-            first, steps = self.taking_part(region, product.bounds, product.sum, product.depth, tile)
-            places = [b.index(first)]
         for stage in range(product.stages - 1):
             for side in sides:
                 side.begin(b, self.inside_sum(region, b, places), Affine.of(stage), b.op("lt", b.index(stage), steps))
@@ -370,7 +362,7 @@ class WarpProductLaunch(MatrixBlocks):
                 at = _turn(body, step + (1 if last else 0), product.stages)
                 following = self.registers(body, early, at, 0 if last else deep + 1)
                 if deep == 0:
-                    self.ahead(region, body, sides, places, step, steps, first)
+                    self.ahead(region, body, sides, places, step, steps)
                 multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.a.mem.dtype, unit=product.unit)
                 total, held = body.emit(multiplied).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
@@ -392,7 +384,6 @@ class WarpProductLaunch(MatrixBlocks):
         inner, product = region.inside(b, self.product.own), self.product
         inner.forms.update(row_digits(self.field, product, row, b))
         inner.forms[product.b.axis] = column
-        inner.starts |= {axis: inner.forms[axis] for axis in product.own}
         for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.axis, product.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
@@ -401,15 +392,13 @@ class WarpProductLaunch(MatrixBlocks):
     def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
         return [value for side in sides for value in side.fragments(b, stage, part)]
 
-    def ahead(
-        self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value, first: Affine
-    ) -> None:
-        """Copies of the stage that was read last begin; `first`: where the sum does."""
+    def ahead(self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
+        """Copies of the stage that was read last begin."""
         stages = self.product.stages
         turn = step + (stages - 1)
         inside = b.op("lt", b.index(turn), steps)
         for side in sides:
-            side.begin(b, self.inside_sum(region, b, places or [b.index(first + turn)]), _turn(b, turn, stages), inside)
+            side.begin(b, self.inside_sum(region, b, places or [b.index(turn)]), _turn(b, turn, stages), inside)
 
     def inside_sum(self, region: TileRegion, b: Builder, places: Sequence[Value]) -> TileRegion:
         """The body at a place of the sum."""

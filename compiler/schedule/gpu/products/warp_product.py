@@ -21,9 +21,8 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import ProductOperand, divides
 from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
-from compiler.schedule.gpu.products.product_sums import bounded_sum, rounds, sum_of_loads, unguarded
+from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
-from compiler.schedule.gpu.taking_part import uneven_bounds
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
 
@@ -33,9 +32,8 @@ LEAST_COPY = 4
 """Bytes of the narrowest copy that goes on beside the computation."""
 LINE = 128
 """Bytes of a line of shared memory, in which chunks of 16 are swizzled."""
-LEAST, LEAST_BOUNDED = 16, 1024
-"""Rows, columns and terms below which a tile would be mostly empty; and rows and columns where sums are of different lengths, below which
-it pays that blocks share them."""
+LEAST = 16
+"""Rows, columns and terms below which a tile would be mostly empty."""
 STAGES = 4
 
 
@@ -49,11 +47,10 @@ class CopyMethod(Enum):
 
 @frozen(eq=False)
 class WarpOperand(ProductOperand):
-    """Of rows there may be several axes, whose elements are counted through. What must hold, and be at least 0, for an element to count
-    (else it is 0), and the sum's axis. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
+    """Of rows there may be several axes, whose elements are counted through. What must hold for an element to count (else it is 0), and the
+    sum's axis. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
 
     guards: tuple[Value, ...]
-    inside: tuple[Affine, ...]
     sum: str
     across: bool
     unit: int
@@ -79,13 +76,12 @@ class WarpOperand(ProductOperand):
 class WarpProduct:
     """A field that is one product with what follows it. A block's tile has rows and columns, of which `down` by `across` warps each have a
     part; `depth`: terms of a stage; `outer`: the sum's axes that are walked element by element; `guard`: outside of it products count
-    nothing, whatever the factors are; `bounds`: those that sums end at, so that stages without any term are left out."""
+    nothing, whatever the factors are."""
 
     target: Contract | Reduce
     unit: str
     kind: WarpKind
     guard: tuple[Affine, ...]
-    bounds: tuple[Affine, ...]
     a: WarpOperand
     b: WarpOperand
     outer: tuple[str, ...]
@@ -148,7 +144,7 @@ def warp_tiles(function: HirFunction, facts: Facts) -> CutProduct | None:
     a, b = one, other = sides
     if not _is_rows(function, one, other):
         a, b = other, one
-    if not (a.across or factors.bounds):
+    if not a.across:
         a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
     return _cut(function, facts, factors, a, b)
 
@@ -162,7 +158,7 @@ def product_of_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction
     a, b = sorted(factors.sides(field, own, along), key=lambda side: side.axes != rows)
     (target,), marks = cut.sums, cut.marks
     sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages)
-    return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, factors.bounds, a, b, tuple(outer), *sizes)
+    return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, a, b, tuple(outer), *sizes)
 
 
 @frozen(eq=False)
@@ -173,7 +169,6 @@ class _Factors:
     loads: Sequence[Load]
     guards: Sequence[tuple[Value, ...]]
     guard: tuple[Affine, ...]
-    bounds: tuple[Affine, ...]
     machine: GpuMachine
     unit: str
     kind: WarpKind
@@ -181,20 +176,20 @@ class _Factors:
     def sides(self, function: HirFunction, own: Sequence[tuple[str, ...]], along: str) -> list[WarpOperand]:
         """The operands, with tiles along these axes of theirs; only those that can be copied so."""
         given = zip(self.loads, self.guards, own, strict=True)
-        sides = [_operand(function, self, load, guards, axes, along) for load, guards, axes in given]
+        sides = [_operand(function, self.machine, self.kind, load, guards, axes, along) for load, guards, axes in given]
         return [side for side in sides if side is not None]
 
 
 def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
     """The one sum of a field, if it is of products of what is loaded from parameters where conditions hold, else of 0, and the machine
     multiplies that."""
-    guarded, described = sum_of_loads(function) or bounded_sum(function), only_product(function)
+    guarded, described = sum_of_loads(function), only_product(function)
     if described is None or not (described.m and described.n):
         return None
     if guarded is not None and isinstance(guarded.target, Reduce):
-        operands, guard, bounds = (guarded.a.result, guarded.b.result), guarded.guard, guarded.bounds
+        operands, guard = (guarded.a.result, guarded.b.result), guarded.guard
     elif isinstance(described.op, Contract) and described.op.accumulator is None:
-        operands, guard, bounds = (described.op.a, described.op.b), (), ()
+        operands, guard = (described.op.a, described.op.b), ()
     else:
         return None
     (a, of_a), (b, of_b) = (unguarded(operand) for operand in operands)
@@ -207,11 +202,8 @@ def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
     for each in load, other:
         if each.pad is not None or each.mem.source is not None or any(name not in known for form in each.index for name in form.names):
             return None
-    (along, *outer), size = described.k, bytes_of(dtype_of(a))
-    if bounds and (outer or size < LEAST_COPY or uneven_bounds(function, bounds, along) != bounds):
-        return None
     guards = [tuple(of if each.where is None else [*of, each.where]) for each, of in ((load, of_a), (other, of_b))]
-    return _Factors(described, (load, other), guards, guard, bounds, machine, unit.name, kind)
+    return _Factors(described, (load, other), guards, guard, machine, unit.name, kind)
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
@@ -224,24 +216,21 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
 
 
 def _operand(
-    function: HirFunction, factors: _Factors, load: Load, guards: tuple[Value, ...], own: tuple[str, ...], along: str
+    function: HirFunction, machine: GpuMachine, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: tuple[str, ...], along: str
 ) -> WarpOperand | None:
-    machine, kind, mem = factors.machine, factors.kind, mem_of(load.mem)
+    mem = mem_of(load.mem)
     across = len(own) == 1 and steps_by_one(mem, load.index, own[0]) and not steps_by_one(mem, load.index, along)
     if across and bytes_of(mem.dtype) < (2 if kind.by_matrix else 4):
         return None
     fast = own[0] if across else along
     size = bytes_of(mem.dtype)
-    read = {name for form in load.index for name in form.names}
-    inside = tuple(form for form in factors.bounds if {*form.names} & {*function.axes} <= read)
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
-    together = together and not any(fast in form.names for form in inside)
     unit = _unit(function, load, fast) if together else size
     if unit >= LEAST_COPY and machine.has(Feature.ASYNC_COPIES):
-        return WarpOperand(load, own, guards, inside, along, across, unit, CopyMethod.BESIDE)
+        return WarpOperand(load, own, guards, along, across, unit, CopyMethod.BESIDE)
     if together:
-        return WarpOperand(load, own, guards, inside, along, across, WIDEST, CopyMethod.WORDS)
-    return WarpOperand(load, own, guards, inside, along, across, size, CopyMethod.ELEMENTS)
+        return WarpOperand(load, own, guards, along, across, WIDEST, CopyMethod.WORDS)
+    return WarpOperand(load, own, guards, along, across, size, CopyMethod.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -283,8 +272,6 @@ def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand,
     info, over = function.kernel_info, factors.described.k
     rows, columns, summed = elements(a.axes), elements(b.axes), elements(over)
     if not (info is not None and info.tensor_cores) and min(rows, columns, summed, elements([a.sum])) < LEAST:
-        return None
-    if factors.bounds and min(rows, columns) < LEAST_BOUNDED:
         return None
     others = elements(axis for axis in function.axes if axis not in (*a.axes, *b.axes, *over))
     kind, size, step = factors.kind, a.size, _steps(factors.kind, a, b)[0]
