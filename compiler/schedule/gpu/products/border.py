@@ -28,19 +28,15 @@ from compiler.schedule.region import Target, TileRegion
 
 
 class BoundedSteps:
-    """The steps of a tile, from the `first` one that is multiplied on."""
+    """The steps of a tile."""
 
-    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion, first: Affine) -> None:
-        self.placing, self.group, self.product, self.region, self.first = placing, group, product, region, first
+    def __init__(self, placing: BlockTiles, group: MultiplyingWarpgroup, product: BoxedProduct, region: TileRegion) -> None:
+        self.placing, self.group, self.product, self.region = placing, group, product, region
 
-    def behind(self, steps: Value) -> "BoundedSteps":
-        """Those behind so many."""
-        return BoundedSteps(self.placing, self.group, self.product, self.region, self.first + steps.name)
-
-    def cleared(self, b: Builder, turn: Value, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]) -> None:
+    def cleared(self, b: Builder, step: Affine, stage: Affine, stages: Mapping[BoxedOperand, BoxedTiles]) -> None:
         """Zeros for the elements of a stage that take no part: of a warpgroup's own rows, and its share of the columns."""
         region = self.region.inside(b, ())
-        start = b.named((self.first + turn.name) * self.product.depth)
+        start = b.named(step * self.product.depth)
         whole = b.none_negative(self.least(form, start, region) for form in self.product.bounds)
         assert whole is not None
         with b.branch(whole) as (_, edge, _):

@@ -113,16 +113,13 @@ class MultiplyingRole:
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         if block.turns is not None:
             block.turns.await_turn(b, group.number, part.round)
-        bounded = None
-        if product.bounds and not product.has_zeros:
-            bounded = BoundedSteps(block.placing, group, product, region, Affine.of(part.low.name))
         if product.stretch:
-            complete = self.stretches(region, b, part, zero, bounded)
+            complete = self.stretches(region, b, part, zero)
         elif product.a.packed is not None:
             ready, end = self.first_rows(b, part), b.add(part.done, part.steps)
             complete, _ = self.summed_of_bytes(b, part.done, part.steps, end, [zero] * product.accumulators, ready)
         else:
-            complete = self.summed(b, part.done, part.steps, [zero] * product.accumulators, bounded)
+            complete = self.summed(region, b, part, Affine(), part.steps, [zero] * product.accumulators)
         if product.tiling.pieces > 1:
             complete = block.split.joined(group, b, block.number, part.round, complete, eight, own)
         if block.leftovers is None:
@@ -172,18 +169,21 @@ class MultiplyingRole:
             inner.made[product.target.results[0]] = moving.moved(b, complete, part)
             placing.produce(self.targets, inner, {})
 
-    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], bounded: BoundedSteps | None = None) -> list[Value]:
-        """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
+    def summed(
+        self, region: TileRegion, b: Builder, part: RoundPart, first: Affine, steps: Value, begun: Sequence[Value]
+    ) -> list[Value]:
+        """The sums of the products of so many stages, from the first on of a part: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
         block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
-        begin = ring.place(b, done)
+        begin = ring.place(b, b.index(first + part.done.name))
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
             ring.await_full(body, stage, parity)
-            if bounded is not None:
-                bounded.cleared(body, loop.variable, stage, block.stages)
+            if product.bounds and not product.has_zeros:
+                step = first + part.low.name + loop.variable.name
+                BoundedSteps(block.placing, group, product, region).cleared(body, step, stage, block.stages)
             if product.tiling.makes_low:
                 prepare(body, block.placing, group, stage, block.stages)
             always = body.const(True, "i1")
@@ -299,7 +299,7 @@ class MultiplyingRole:
         tiles, first = self.block.stages[each.pair.a], self.group.first_row(each.rows)
         return tiles.factor(stage, first, each.term) if fetched is None else fetched.factor(tiles, first, each.term, each.pair.left)
 
-    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value, bounded: BoundedSteps | None) -> list[Value]:
+    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products. Stretches with a scale are its
         groups of terms."""
@@ -325,7 +325,7 @@ class MultiplyingRole:
             if of_bytes:
                 sums_, ready = self.summed_of_bytes(body, begin, length, end, begun, ready)
             else:
-                sums_ = self.summed(body, begin, length, begun, None if bounded is None else bounded.behind(before))
+                sums_ = self.summed(region, body, part, Affine.of(before.name), length, begun)
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [
                 body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])

@@ -96,7 +96,7 @@ def ends_first(function: HirFunction, facts: Facts, product: SumOfLoads, known: 
         return False  # reductions take no longer than reading does
     if not known.ways:
         return True
-    terms //= _unevenness(product)
+    terms //= unevenness(product.bounds, described.k[0])
     each = 0.0 if narrower == 1 else 1 / (facts.processors * FMAS * min(1.0, narrower / WIDE) * rates.clock)
     read = sum_of_bytes([mem_of(load.mem).dims for load in (product.a, product.b)], facts)
     fmas = max(elements * terms * each, (read + elements * WIDTH) / rates.memory)
@@ -128,12 +128,8 @@ def worthwhile(function: HirFunction, facts: Facts, product: SumOfLoads) -> bool
         return False
     sum = product.described
     terms, elements = (prod(facts.about(function.axes[axis]) for axis in axes) for axes in (sum.k, (*sum.m, *sum.n, *sum.batch)))
-    terms //= _unevenness(product)
+    terms //= unevenness(product.bounds, sum.k[0])
     return terms >= LEAST and terms * elements >= WORTH
-
-
-def _unevenness(product: SumOfLoads) -> int:
-    return max(unevenness(product.bounds, axis) for axis in product.described.k)
 
 
 def put_aside(field: HirFunction, product: SumOfLoads, copies: Sequence[Copied]) -> tuple[tuple[Copied, ...], SumOfLoads]:
