@@ -312,7 +312,7 @@ def test_triangles_of_f32_by_three_products_on_warpgroups(bounds: str, turned: b
     a[3, 5], a[92, 2], b[97, 99], b[9, 4] = np.inf, np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
         expected = summed(a, b, taking_part(bounds, 101, 101, 101))
-    made = zynml.compile(text, device="emulator:sm_90a")
+    made: Any = zynml.compile(text, device="emulator:sm_90a")
     launches = made._session.launches_like(["a=101x101:f32, b=101x101:f32"], "emulator:sm_90a")[0].threads.functions
     assert any(isinstance(op, WarpgroupMma) for function in launches for top in function.body.body for op in top.walk())
     operands = [np.ascontiguousarray(each.T) for each in (a, b)] if turned else [a, b]
@@ -321,7 +321,7 @@ def test_triangles_of_f32_by_three_products_on_warpgroups(bounds: str, turned: b
 
 def test_triangles_whose_sums_are_short_in_the_mean_have_fmas() -> None:
     """Three products are as exact as FMAs where sums are long: of `i..j + 1` a sixth of all terms takes part."""
-    program = zynml.compile(SQUARE.replace("LOOP", "i..j + 1").replace("A * B", "a[i, k] * b[k, j]"), device="emulator:sm_90a")
+    program: Any = zynml.compile(SQUARE.replace("LOOP", "i..j + 1").replace("A * B", "a[i, k] * b[k, j]"), device="emulator:sm_90a")
     on_warpgroups = []
     for n in (1000, 4096):
         launches = program._session.launches_like([f"a={n}x{n}:f32, b={n}x{n}:f32"], "emulator:sm_90a")[0].threads.functions
