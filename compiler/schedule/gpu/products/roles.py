@@ -119,7 +119,7 @@ class MultiplyingRole:
             ready, end = self.first_rows(b, part), b.add(part.done, part.steps)
             complete, _ = self.summed_of_bytes(b, part.done, part.steps, end, [zero] * product.accumulators, ready)
         else:
-            complete = self.summed(region, b, part, Affine(), part.steps, [zero] * product.accumulators)
+            complete = self.summed(region, b, Affine.of(part.low.name), part.done, part.steps, [zero] * product.accumulators)
         if product.tiling.pieces > 1:
             complete = block.split.joined(group, b, block.number, part.round, complete, eight, own)
         if block.leftovers is None:
@@ -170,19 +170,19 @@ class MultiplyingRole:
             placing.produce(self.targets, inner, {})
 
     def summed(
-        self, region: TileRegion, b: Builder, part: RoundPart, first: Affine, steps: Value, begun: Sequence[Value]
+        self, region: TileRegion, b: Builder, first: Affine, done: Value, steps: Value, begun: Sequence[Value]
     ) -> list[Value]:
-        """The sums of the products of so many stages, from the first on of a part: of each block of rows, for each sum that a ring's
-        operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
-        place."""
+        """The sums of the products of so many stages, from the first step on, after so many turns of the ring: of each block of rows, for
+        each sum that a ring's operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch
+        before, they take their place."""
         block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
-        begin = ring.place(b, b.index(first + part.done.name))
+        begin = ring.place(b, done)
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
             ring.await_full(body, stage, parity)
             if product.bounds and not product.has_zeros:
-                step = first + part.low.name + loop.variable.name
+                step = first + loop.variable.name
                 BoundedSteps(block.placing, group, product, region).cleared(body, step, stage, block.stages)
             if product.tiling.makes_low:
                 prepare(body, block.placing, group, stage, block.stages)
@@ -325,7 +325,7 @@ class MultiplyingRole:
             if of_bytes:
                 sums_, ready = self.summed_of_bytes(body, begin, length, end, begun, ready)
             else:
-                sums_ = self.summed(region, body, part, Affine.of(before.name), length, begun)
+                sums_ = self.summed(region, body, Affine.of(part.low.name) + before.name, begin, length, begun)
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
             totals = [
                 body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])
