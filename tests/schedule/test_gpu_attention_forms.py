@@ -85,15 +85,33 @@ def test_caps_of_small_scores_hide_what_guards_hide() -> None:
     check("two passes", case, (1, 1, 70, 77, 16, 16))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("cap", [0.5, 50.0, 300.0])
+def test_caps_of_every_size(cap: float, dtype: str) -> None:
+    """Rows and tiles of small and of large scores meet, with guards that cut tiles: with and without a maximum."""
+
+    def mixed(q: Any, k: Any, v: Any) -> None:
+        q[..., ::3, :] *= 8
+        q[..., 1::3, :] *= 0.1
+        k[..., :100, :] *= 4
+
+    case = Case(
+        f"(if j <= i and i - j < 40 {{ {cap} * tanh(s * scale / {cap}) }} else {{ -inf }})",
+        lambda s, i, j, given: np.where((j <= i) & (i - j < 40), cap * np.tanh(s * given["scale"] / cap), -np.inf),
+    )
+    check("two passes", case, (1, 2, 133, 290, 16, 16), dtype, change=mixed)
+
+
 @pytest.mark.parametrize(("limit", "factors"), TANHS)
 def test_polynomials_of_small_numbers_are_tanh(limit: float, factors: tuple[float, ...]) -> None:
-    """To 2^-22, half of what caps may be off by, as f32 computes it; a product and its sum are rounded together. Of -inf they are -inf."""
+    """To 2^-22, half of what caps may be off by, as f32 computes it; a product and its sum are rounded together. Of -inf they are -inf, but
+    for the first, whose weights are hidden instead."""
     x = np.linspace(-limit, limit, 200_001, dtype=np.float32)
     square, total = (x * x).astype(np.float64), np.full(x.shape, factors[-1], np.float32)
     for factor in factors[-2::-1]:
         total = (square * total + np.float32(factor)).astype(np.float32)
     assert np.max(np.abs((x * total).astype(np.float64) - np.tanh(x.astype(np.float64)))) <= 2.0**-22
-    assert factors[-1] > 0
+    assert factors[-1] > 0 or limit == TANHS[0][0]
 
 
 def test_distances_are_counted_from_a_threads_first_one() -> None:

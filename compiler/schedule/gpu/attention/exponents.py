@@ -81,9 +81,13 @@ class Exponent:
     def cap(self) -> Unary | None:
         """The tanh that the core is, where it may be off by some 2^-21 whatever its size: so are exponents then, times no more than 2^9."""
         op = self.core.source
-        numbers = [float(factor.source.value) for factor in self.factors if isinstance(factor.source, Const)]
-        known = len(numbers) == len(self.factors) and not self.divisors and self.constant * prod(numbers) <= MOST_CAPPED
-        return op if known and isinstance(op, Unary) and op.operator == "tanh" and "afn" in op.flags else None
+        return op if self.number <= MOST_CAPPED and isinstance(op, Unary) and op.operator == "tanh" and "afn" in op.flags else None
+
+    @property
+    def number(self) -> float:
+        """What the core is multiplied by in all, where the program says it."""
+        numbers = [float(factor.source.value) if isinstance(factor.source, Const) else inf for factor in self.factors]
+        return inf if self.divisors else self.constant * prod(numbers)
 
     @property
     def signed(self) -> bool:

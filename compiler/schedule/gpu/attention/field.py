@@ -4,15 +4,14 @@ caps. Which units take one, and how, is for others to say (`on_warpgroups.py`, `
 from collections.abc import Mapping
 
 from compiler.analysis.homogeneity import Homogeneity
-from compiler.analysis.recognise import ProductSum, recognise
+from compiler.analysis.recognise import ProductSum, product_sum, recognise
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.passes.online import Online
+from compiler.passes.online import Online, online
 from compiler.schedule.gpu.attention.exponents import Exponent, Slope, exponent_of, is_number, slope_of
-from compiler.schedule.gpu.attention.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.attention.seen_by_data import Compared
 from compiler.schedule.gpu.attention.visible import Visible, visible_of
 from compiler.schedule.gpu.counted_floats import counted_floats
@@ -193,6 +192,23 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     return AttentionField(
         rule, scores, weighted, *operands, inner, rule.axis, depth, width, exponent, visible, counted, slope, strict, rows_read, exact
     )
+
+
+def rescaling_of(field: HirFunction) -> Online | None:
+    """The rule by which sums that read a maximum along their own axis are one pass with it, where it holds for all of them: when it grows,
+    what has been summed is multiplied by what the exponential changes (`passes/online.py` proves where that holds)."""
+    axes = dict.fromkeys(axis for op in field.body.body if isinstance(op, Contract | Reduce) and is_product(op) for axis in op.over)
+    for axis in axes:
+        rule = online(field, axis)
+        if isinstance(rule, Online) and any(map(is_product, rule.rescaled)):
+            return rule
+    return None
+
+
+def is_product(op: Contract | Reduce) -> bool:
+    """Whether it is a sum of products with rows and columns, guarded or not."""
+    product = None if isinstance(op, Contract) else product_sum(op)
+    return isinstance(op, Contract) or (product is not None and bool(product.m and product.n))
 
 
 def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:

@@ -1,6 +1,6 @@
 """Attention on the warpgroups of sm_90a: which fields they take, and the launch. A block has 64 rows of queries for each warpgroup that
 multiplies; one more copies keys and values into rings. Scores come into registers, where what stands between the products is computed; as
-the left operand of the second product they stay there. The sums are rescaled as the maximum grows (`rescaling.py`).
+the left operand of the second product they stay there. The sums are rescaled as the maximum grows (`field.py`).
 
 The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
 values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
@@ -216,7 +216,8 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             inner = region.inside(body, (self.attention.query.axis, self.attention.value.axis, *self.queries.batch))
             head, tile, *self.further = [body.get(word) for word in words]
             self.queries.enter(head, tile, inner)
-            walk = walk_of(self.placing, self.attention, inner, body.get(begun), self.seen())
+            seen = SeenTiles(*self.further[:4]) if self.attention.compared else None
+            walk = walk_of(self.placing, self.attention, inner, body.get(begun), seen)
             self.round = round
             yield inner, walk, *memory.place(body, memory.queries, body.get(round))
             body.set(begun, widened(body, body.cast(body.add(walk.begun, walk.turns), "u32"), alike))
@@ -251,9 +252,6 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
             found.append(self.may_begin(region, attention.slope))
         return found
 
-    def seen(self) -> SeenTiles | None:
-        return SeenTiles(*self.further[:4]) if self.attention.compared else None
-
     def copied(self, b: Builder, region: TileRegion, walk: Walk) -> None:
         memory = self.memory
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
@@ -287,13 +285,9 @@ class WarpgroupBlock(AttendingBlock, WarpgroupWalk):
                 leading.emit(BulkWait(count=0, read=True))
 
     def tile_multiplied(self, b: Builder, inner: TileRegion, walk: Walk, group: Sequence[Target]) -> None:
-        attention, memory, standing = self.attention, self.memory, self.group
-        pair, eight, half = (
-            self.placing.out.axis("column0", 2),
-            self.placing.out.axis("column1", self.terms // 8),
-            self.placing.out.axis("row0", 2),
-        )
-        feature, features = self.placing.out.axis("feature0", 2), self.placing.out.axis("feature1", attention.width // 8)
+        attention, memory, standing, out = self.attention, self.memory, self.group, self.placing.out
+        pair, eight, half = out.axis("column0", 2), out.axis("column1", self.terms // 8), out.axis("row0", 2)
+        feature, features = out.axis("feature0", 2), out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features = (pair, eight), half, (half,), (feature, features)
         self.lane = standing.lane
         row, self.across = standing.position(half)

@@ -54,10 +54,6 @@ class Visible:
     others: tuple[Value, ...] = ()
 
     @property
-    def upper(self) -> list[Bound]:
-        return [bound for bound in self.bounds if bound.above]
-
-    @property
     def lower(self) -> list[Bound]:
         return [bound for bound in self.bounds if not bound.above]
 

@@ -11,7 +11,7 @@ from math import inf, nan
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Bitcast, Cast, Reduce, Select, Unary, dtype_of
+from compiler.hir.core import Binary, Cast, Reduce, Select, Unary, dtype_of
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Instruction, Value
 from compiler.schedule.gpu.attention.exponents import LOG2_E, Exponent, Slope, multiplied, sign_of
@@ -31,12 +31,17 @@ SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
 
+BOUNDED = {"bf16": 24.0, "f16": 12.0}
+"""Exponents that weights of a type have room for, and their sums in f32, whatever the maximum is."""
+
 Tanh = tuple[float, tuple[float, ...]]
 TANHS: tuple[Tanh, ...] = (
+    (0.12, (0.99999136, -0.33093333)),
     (0.3, (0.9999960123, -0.3329747955, 0.1252259095)),
     (0.7, (0.9999984955, -0.3332697309, 0.132574549, -0.05019525865, 0.01319418781)),
 )
-"""Numbers up to which tanh(x) is x times this polynomial of x^2, the lowest power first, to 2^-22, as f32 computes it."""
+"""Numbers up to which tanh(x) is x times this polynomial of x^2, the lowest power first, to 2^-22, as f32 computes it. Of -inf
+they are -inf, but for those that need no maximum."""
 
 
 class AttendingBlock(WalkingBlock):
@@ -58,13 +63,13 @@ class AttendingBlock(WalkingBlock):
         """Of each turn: scores without their factor, and what their exponents are less by."""
         self.small: dict[TileRegion, tuple[Value, list[Value]]] = {}
         """Of turns whose tanhs are of small numbers: scores without cap, and the polynomial of their squares by which they get one."""
+        self.bounded: set[TileRegion] = set()
+        """Turns whose exponents are so small that no maximum is needed."""
 
     def at_first(self, b: Builder) -> list[Value]:
         """The maximum and the sums of weights before any key."""
-        return [
-            b.const(float("-inf"), self.tile_of_rows("f32")),
-            *(b.const(0.0, self.tile_of_rows(dtype_of(op.results[0]))) for op in self.sums),
-        ]
+        sums = (b.const(0.0, self.tile_of_rows(dtype_of(op.results[0]))) for op in self.sums)
+        return [b.const(-inf, self.tile_of_rows("f32")), *sums]
 
     # ---- between the products ----
 
@@ -77,11 +82,14 @@ class AttendingBlock(WalkingBlock):
         if cap is None:
             return self.weighed(turn, before)
         value, scale = self.uncapped(turn, cap)
-        (most,) = b.reduce("max", b.reduce("max", value, over=self.columns)[0], over=self.rows)
-        (least,) = b.reduce("max", b.emit(Bitcast(value=value, to="u32")).result, over=(*self.columns, *self.rows))
-        size = b.mul(b.op("max", most, b.op("abs", b.emit(Bitcast(value=least, to="f32")).result)), scale)
+        (size,) = b.reduce("max", b.op("abs", value), over=(*self.columns, *self.rows))
         usual = b.op("and", b.op("ge", scale, b.const(2.0**-12, "f32")), b.op("le", scale, b.const(2.0**12, "f32")))
-        return self.capped_by(turn, before, value, scale, b.select(usual, size, b.const(inf, "f32")), TANHS)
+        tanhs = [tanh for tanh in TANHS if tanh[1][-1] > 0 or self.bounds(tanh[0])]
+        return self.capped_by(turn, before, value, scale, b.select(usual, b.mul(size, scale), b.const(inf, "f32")), tanhs)
+
+    def bounds(self, limit: float) -> bool:
+        """Whether tanhs of numbers up to a limit need no maximum, which no result reads."""
+        return limit * self.exponent.number <= BOUNDED[self.attention.dtype] and not self.attention.rows_read
 
     def capped_by(
         self, turn: TileRegion, before: Sequence[Value], value: Value, scale: Value, size: Value, tanhs: Sequence[Tanh]
@@ -100,6 +108,8 @@ class AttendingBlock(WalkingBlock):
                 factors.append(small.mul(power, small.const(number, "f32")))
                 power = small.mul(power, small.mul(scale, scale))
             self.small[few] = value, factors
+            if self.bounds(limit):
+                self.bounded.add(few)
             small.yield_(*self.weighed(few, before))
             large.yield_(*self.capped_by(many, before, value, scale, size, others))
         return chosen.results
@@ -108,14 +118,17 @@ class AttendingBlock(WalkingBlock):
         """The same, of scores that the turn has."""
         b, attention, (uncapped, powers) = turn.builder, self.attention, self.small.get(turn, (None, []))
         maximum, *totals = before
-        value = self.hidden(turn, self.placing.value(self.exponent.core, turn) if uncapped is None else uncapped)
-        (most,), first = b.reduce("max", value, over=self.columns), self.first(turn)
-        most = over_lanes(b, "max", most if first is None else b.add(most, first))
-        if powers:
-            most = b.mul(most, polynomial(b, b.mul(most, most), powers))
+        value = self.placing.value(self.exponent.core, turn) if uncapped is None else uncapped
+        first, most = self.first(turn), b.const(0.0, maximum.type)
+        if turn not in self.bounded:
+            value = self.hidden(turn, value)
+            (most,) = b.reduce("max", value, over=self.columns)
+            most = over_lanes(b, "max", most if first is None else b.add(most, first))
+            if powers:
+                most = b.mul(most, polynomial(b, b.mul(most, most), powers))
         most = b.op("max", maximum, most)
         scaled = self.scaled(b, maximum)
-        if attention.exact:
+        if attention.exact or turn in self.bounded:
             grows = b.op("ne", most, maximum)
         else:
             grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
@@ -190,7 +203,8 @@ class AttendingBlock(WalkingBlock):
             (scores, base), factor = self.bases[region], self.factor
             if region in self.small:
                 factor = polynomial(b, b.mul(scores, scores), [b.mul(power, factor) for power in self.small[region][1]])
-            return b.op("exp2", b.fma(scores, factor, b.op("neg", base)), flags=("afn", "ftz"))
+            weight = b.op("exp2", b.fma(scores, factor, b.op("neg", base)), flags=("afn", "ftz"))
+            return self.hidden(region, weight, 0.0) if region in self.bounded else weight
         if op is self.exponent.cap and region in self.compared:
             return self.capped(region, op)
         seen = self.compared.get(region) == NONE and not self.conditions(region)
