@@ -103,11 +103,36 @@ def test_traffic_is_near_what_is_asked_for() -> None:
 
 
 def test_a_limit_is_of_bytes_or_of_operations_or_of_lookups() -> None:
-    limits = {"copy": 4e12, "launch": 3e-6, "rates": {"f32": 60e12, "i32": 30e12, "f64": 60e12}}
+    units = {"f32": 60e12, "i32": 30e12, "f64": 60e12}
+    limits = {"copy": 4e12, "launch": 3e-6, "rates": units | {f"extremes {unit}": rate / 2 for unit, rate in units.items()}, "shared": 200_000}
     nest = nest_of(9, 64e6, 2e9, "maps")
     assert wide.limit_seconds(nest, limits) == pytest.approx(nest.bytes / 4e12 + 3e-6)
     assert wide.limit_seconds(nest, {**limits, "rates": dict.fromkeys(limits["rates"], 1e9)}) == pytest.approx(nest.operations / 1e9 + 3e-6)
     assert wide.limit_seconds(nest, limits, 2.0) == pytest.approx(2.0 + 3e-6)
+    widest = nest_with("out[i] = max(x[i], 0.0)", "f32", operations=6e12, extremes=6e12)
+    assert wide.limit_seconds(widest, limits) == pytest.approx(0.2 + 3e-6)
+    updates = nest_with("out[x[i]] += 1", "f32", touched=8e9, lookups=Lookups(1e9, 100_001, 8, True))
+    assert wide.limit_seconds(updates, limits, 2.0) == pytest.approx(5 * 8e9 / 8e12 + 3e-6)
+    assert wide.limit_seconds(updates, limits, 3e-3) == pytest.approx(3e-3 + 3e-6)
+
+
+def test_minima_and_maxima_are_counted_apart() -> None:
+    terms = {"shortest": (2, 1), "longest": (2, 1), "widest": (2, 2), "squared": (2, 0)}
+    nests = [nest_of(seed, LEAST, MOST, "products") for seed in range(60)]
+    found = [(kind, nest) for nest in nests for kind in terms if kind in nest.kind.split(" ")]
+    assert {kind for kind, _ in found} == set(terms)
+    for kind, nest in found:
+        taken, compared = terms[kind]
+        assert nest.extremes * taken == nest.operations * compared
+
+
+def test_entries_that_are_read_touch_the_widest_aligned_words() -> None:
+    assert Lookups(1, 1, 4).words(4) == (4, 1)
+    assert Lookups(1, 1, 56).words(1) == (16, 4)
+    assert Lookups(1, 1, 96).words(4) == (16, 6)
+    assert Lookups(1, 1, 3761).words(1) == (16, 236)
+    assert Lookups(1, 1, 60, True).words(4) == (4, 15)
+    assert Lookups(1, 1, 8, True, few=True).words(8) == (8, 1)
 
 
 def nest_with(loops: str, dtype: str, **more: Any) -> BenchNest:

@@ -2,12 +2,12 @@
 
     python -m bench.gpu.wide [--seed 0] [--count 300] [--seconds 540] [--json FILE]
 
-A nest's limit is the largest of three times, and one empty launch more: the bytes that it can't do without, at the speed of a copy; its
-operations at the rate of their unit; and, where data decide addresses, as many accesses to places drawn at random in a table as large as
-its own (`bench.gpu.wide_lookups`). All are measured in the same run. The traffic is drawn between 64 MB and 2 GB. Results are compared
-with float64 on the device. Each nest has a time limit, in a process that is started again when a nest crashes or hangs: that
-one nest is lost then. A nest that is refused, or wrong, has a share of 0. With `--json` a later call goes on behind the last seed of
-the file."""
+A nest's limit is the largest of four times, and one empty launch more: the bytes that it can't do without, at the speed of a copy; its
+operations at the rate of their unit, and the minima and maxima among them at the rate of theirs; and, where data decide addresses, as many
+accesses to places drawn at random in a table as large as its own (`bench.gpu.wide_lookups`). All are measured in the same run. The traffic
+is drawn between 64 MB and 2 GB. Results are compared with float64 on the device. Each nest has a time limit, in a process that is started
+again when a nest crashes or hangs: that one nest is lost then. A nest that is refused, or wrong, has a share of 0. With `--json` a later
+call goes on behind the last seed of the file."""
 
 import argparse
 import json
@@ -26,12 +26,21 @@ from bench.worker import Worker
 LEAST, MOST = 64e6, 2e9
 """Bytes that a nest moves."""
 
+SECOND = 2
+"""Times the speed of a copy at which blocks read what the second cache holds."""
+
 MEASURES = "bench.gpu.wide_worker"
 
 
 def limit_seconds(nest: BenchNest, limits: dict[str, Any], lookups: float = 0.0) -> float:
-    """`lookups`: the seconds of its accesses to places that data decide."""
-    return float(max(nest.bytes / limits["copy"], nest.operations / limits["rates"][nest.unit], lookups) + limits["launch"])
+    """`lookups`: the seconds of its accesses to places that data decide. Those of updates go to ranges of the table that blocks hold, where
+    that is faster: each range's blocks read all."""
+    rates, found = limits["rates"], nest.lookups
+    if found is not None and found.updates:
+        ranges = -(-found.entries * found.entry_bytes // limits["shared"])
+        lookups = min(lookups, ranges * nest.bytes / (SECOND * limits["copy"]))
+    compared = nest.extremes / rates[f"extremes {nest.unit}"] if nest.extremes else 0.0
+    return float(max(nest.bytes / limits["copy"], nest.operations / rates[nest.unit], compared, lookups) + limits["launch"])
 
 
 def row_of(nest: BenchNest, answer: dict[str, Any], limits: dict[str, Any], seconds: float) -> Row:

@@ -26,6 +26,7 @@ from bench.worker import say
 ROUNDS = 5
 
 CHAINS = """
+#define CHOSEN(x, y, before) ((x) before (y) ? (x) : (y))
 extern "C" __global__ void chains(TYPE *out, TYPE a, TYPE b, int turns) {
     TYPE s[16];
     for (int c = 0; c < 16; c++) s[c] = (TYPE)(threadIdx.x + c);
@@ -33,7 +34,7 @@ extern "C" __global__ void chains(TYPE *out, TYPE a, TYPE b, int turns) {
 #pragma unroll
         for (int u = 0; u < 16; u++) {
 #pragma unroll
-            for (int c = 0; c < 16; c++) s[c] = s[c] * a + b;
+            for (int c = 0; c < 16; c++) s[c] = STEP;
         }
     }
     TYPE sum = 0;
@@ -41,7 +42,11 @@ extern "C" __global__ void chains(TYPE *out, TYPE a, TYPE b, int turns) {
     if (sum == (TYPE)-1) out[0] = sum;
 }
 """
-"""Sixteen chains of multiplications and additions a thread, in registers."""
+"""Sixteen chains of steps of two operations a thread, in registers."""
+
+STEPS = {"": "s[c] * a + b", "extremes ": "max(min(s[c], a), b)", "chosen ": "CHOSEN(CHOSEN(s[c], a, <), b, >)"}
+"""Fused products are one instruction, and a minimum and a maximum two, or four: comparisons and choices are faster where the device has no
+instruction for extremes. One of them counts as two operations."""
 
 
 def measured_limits() -> dict[str, Any]:
@@ -50,13 +55,16 @@ def measured_limits() -> dict[str, Any]:
     target = torch.empty_like(source)
     copy = 2 * source.nbytes / quickest(partial(target.copy_, source), 10)
     launch = quickest(partial(torch.zeros(1, device="cuda").add_, 1), 100)
-    rates = {name: chained_rate(name) for name in CHAINED}
+    rates = {name: chained_rate(name, "") for name in CHAINED}
+    rates |= {f"extremes {name}": max(chained_rate(name, kind) for kind in ("extremes ", "chosen ")) for name in CHAINED}
     for name in ("f16", "bf16"):
         a = torch.randn(8192, 8192, device="cuda").to(TORCH[name])
         rates[f"matrix {name}"] = 2 * 8192**3 / quickest(partial(torch.matmul, a, a), 5)
     a = torch.ones(8192, 8192, device="cuda", dtype=torch.int8)
     rates["matrix i8"] = rates["matrix u8"] = 2 * 8192**3 / quickest(partial(torch._int_mm, a, a.t()), 5)
-    return {"device": torch.cuda.get_device_name(0), "copy": copy, "launch": launch, "rates": rates, "torch": torch.__version__}
+    device = torch.cuda.get_device_properties(0)
+    measured = {"copy": copy, "launch": launch, "rates": rates, "shared": device.shared_memory_per_block_optin}
+    return {"device": device.name, **measured, "torch": torch.__version__}
 
 
 def quickest(call: Callable[[], Any], repeats: int) -> float:
@@ -68,17 +76,17 @@ CHAINED = {"f32": ("float", "f4"), "f64": ("double", "f8"), "i32": ("int", "i4")
 """Types in CUDA C++ and in NumPy. The device multiplies 32 bits at a time, so it multiplies 64 in several instructions."""
 
 
-def chained_rate(dtype: str) -> float:
-    """Operations a second of multiplications and additions; CuPy and PyTorch both use the default stream."""
+def chained_rate(dtype: str, step: str) -> float:
+    """Operations a second of such steps; CuPy and PyTorch both use the default stream."""
     import cupy
 
     kind, code = CHAINED[dtype]
-    kernel = cupy.RawKernel(CHAINS.replace("TYPE", kind), "chains")
+    kernel = cupy.RawKernel(CHAINS.replace("TYPE", kind).replace("STEP", STEPS[step]), "chains")
     blocks, threads, turns = 8 * torch.cuda.get_device_properties(0).multi_processor_count, 256, 64
     out = cupy.zeros(1, code)
     number = out.dtype.type
     passed = quickest(partial(kernel, (blocks,), (threads,), (out, number(1), number(0), numpy.int32(turns))), 3)
-    return 2.0 * blocks * threads * turns * 256 / passed
+    return (4.0 if step else 2.0) * blocks * threads * turns * 256 / passed
 
 
 def measure(nest: BenchNest) -> None:

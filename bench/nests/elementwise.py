@@ -1,9 +1,10 @@
 """Families whose elements are computed each by itself: maps, windows, transposes, gathers."""
 
 import ast
+import math
 from typing import Any
 
-from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, INTS, BenchNest, Chance, Lookups, Operand, slots, unit_of
+from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, INTS, BenchNest, Chance, Lookups, Operand, extremes, slots, unit_of
 
 AXES = "ijkl"
 EXTENTS = ("A", "B", "C", "D")
@@ -55,13 +56,14 @@ def maps(chance: Chance) -> BenchNest:
         return evaluated(expression, library, inputs)
 
     line = f"out[{index}] = {substituted(expression, words)}"
-    operations = 2.0 * slots(expression)
-    for extent in dims:
-        operations *= extent
+    elements = math.prod(dims)
+    operations, compared = 2.0 * slots(expression) * elements, 2.0 * extremes(expression) * elements
     kind = f"{expression}{' with y along rows' if along else ''}"
     sizes = dict(zip(extents, dims, strict=True))
     loops = nested(axes, extents, line)
-    return BenchNest("maps", kind, dtype, sizes, operands, extents, dtype, loops, reference, operations, unit_of(dtype))
+    return BenchNest(
+        "maps", kind, dtype, sizes, operands, extents, dtype, loops, reference, operations, unit_of(dtype), extremes=compared
+    )  # fmt: skip
 
 
 def substituted(expression: str, words: dict[str, str]) -> str:

@@ -44,12 +44,28 @@ class Operand:
 
 @frozen
 class Lookups:
-    """Accesses whose places data decide: how many, to a table of how many entries of how many bytes; whether they change them."""
+    """Accesses whose places data decide: how many, to a table of how many entries of how many bytes; whether they change them, and whether
+    only `few` do, as the largest of what came so far seldom changes."""
 
     count: float
     entries: int
     entry_bytes: int
     updates: bool = False
+    few: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether most accesses change what they find."""
+        return self.updates and not self.few
+
+    def words(self, element: int, widest: int = 16) -> tuple[int, int]:
+        """Bytes of a word that is accessed at once, and how many aligned words an entry touches at most. Of an entry that is changed,
+        elements, of 32 bits at least."""
+        if self.changes:
+            return max(4, element), max(1, self.entry_bytes // element)
+        if self.entry_bytes <= widest and widest % self.entry_bytes == 0:
+            return self.entry_bytes, 1
+        return widest, -(-(self.entry_bytes + widest - math.gcd(self.entry_bytes, widest)) // widest)
 
 
 Reference = Callable[..., Any]
@@ -58,9 +74,10 @@ Reference = Callable[..., Any]
 
 @frozen
 class BenchNest:
-    """`operations`: twice the issue slots of `unit`, whose rate limits them. `touched`: bytes that are read or written at least, where
-    that is less than all of every operand. `lookups`: what data decide of its addresses. `lengths`: how many inner loops have a length that
-    data decide. `stated`: whether the program has to say the result's shape."""
+    """`operations`: twice the issue slots of `unit`, whose rate limits them; `extremes`: those of minima and maxima among them, which may
+    have other units. `touched`: bytes that are read or written at least, where that is less than all of every operand. `lookups`: what
+    data decide of its addresses. `lengths`: how many inner loops have a length that data decide. `stated`: whether the program has to say
+    the result's shape."""
 
     family: str
     kind: str
@@ -76,6 +93,7 @@ class BenchNest:
     touched: float | None = None
     lookups: Lookups | None = None
     lengths: int = 0
+    extremes: float = 0.0
     stated: bool = False
     zeroed: bool = False
     named: bool = False
@@ -133,6 +151,12 @@ def slots(expression: str) -> int:
             case ast.BinOp():
                 count += 1
     return count
+
+
+def extremes(expression: str) -> int:
+    """How many of the slots are minima and maxima."""
+    calls = [node.func for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Call)]
+    return sum(isinstance(name, ast.Name) and name.id in ("max", "min") for name in calls)
 
 
 def unit_of(dtype: str) -> str:

@@ -6,14 +6,14 @@ from bench.nests.elementwise import lowest, nested
 from bench.nests.form import BYTES, DTYPES, FLOATS, GATHERED, BenchNest, Chance, Lookups, Operand, unit_of
 
 TERMS = {
-    "product": ("s += {a} * {b}", 1),
-    "squared distance": ("d: let = {a} - {b}\ns += d * d", 2),
-    "absolute distance": ("s += abs({a} - {b})", 2),
-    "shortest": ("s = min(s, {a} + {b})", 2),
-    "longest": ("s = max(s, {a} + {b})", 2),
-    "widest": ("s = max(s, min({a}, {b}))", 2),
+    "product": ("s += {a} * {b}", 1, 0),
+    "squared distance": ("d: let = {a} - {b}\ns += d * d", 2, 0),
+    "absolute distance": ("s += abs({a} - {b})", 2, 0),
+    "shortest": ("s = min(s, {a} + {b})", 2, 1),
+    "longest": ("s = max(s, {a} + {b})", 2, 1),
+    "widest": ("s = max(s, min({a}, {b}))", 2, 2),
 }
-"""What a term adds, and the issue slots that it takes."""
+"""What a term adds, the issue slots that it takes, and how many of them are minima and maxima."""
 
 EPILOGUES = {
     "": "s",
@@ -44,7 +44,8 @@ def products(chance: Chance) -> BenchNest:
     a, b = (f"{name}[{ahead}{', '.join(axis[one] for one in dims)}]" for name, dims in (("x", x_dims), ("y", y_dims)))
     zero = "0.0" if dtype in FLOATS else "0"
     start = "inf" if kind == "shortest" else lowest(dtype) if kind in ("longest", "widest") else zero
-    term = TERMS[kind][0].format(a=a, b=b).splitlines()
+    text, taken, compared = TERMS[kind]
+    term = text.format(a=a, b=b).splitlines()
     value = EPILOGUES[epilogue].replace("z[", f"z[{ahead}")
     result = (*dim, "I", "J")
     lines = (f"s: total = {start}", "for k in range(K):", *("    " + line for line in term), f"out[{ahead}i, j] = {value}")
@@ -71,10 +72,12 @@ def products(chance: Chance) -> BenchNest:
     if epilogue == "add":
         operands["z"] = Operand(result, dtype)
     sizes = {**({"G": batch} if batch else {}), "I": rows, "J": columns, "K": depth}
-    operations = 2.0 * max(1, batch) * rows * columns * depth * TERMS[kind][1]
+    terms = 2.0 * max(1, batch) * rows * columns * depth
     unit = f"matrix {dtype}" if kind == "product" and dtype in ("f16", "bf16", "i8", "u8") else unit_of(dtype)
     words = f"{'batched ' if batch else ''}{kind} {''.join(x_dims)}.{''.join(y_dims)}{f', {epilogue}' if epilogue else ''}"
-    return BenchNest("products", words, dtype, sizes, operands, result, gathered, loops, reference, operations, unit)
+    return BenchNest(
+        "products", words, dtype, sizes, operands, result, gathered, loops, reference, taken * terms, unit, extremes=compared * terms
+    )  # fmt: skip
 
 
 def product_bytes(rows: int, columns: int, depth: int, dtype: str, gathered: str, epilogue: str) -> int:
@@ -330,7 +333,7 @@ def scattered_maxima(chance: Chance) -> BenchNest:
     content = "share" if dtype in FLOATS else "whole"
     operands = {"x": Operand(("N",), "i32", "table", below="B"), "v": Operand(("N",), dtype, content)}
     sizes = {"N": count, "B": bins}
-    found = Lookups(count, bins, BYTES[dtype], True)
+    found = Lookups(count, bins, BYTES[dtype], True, few=True)
     return BenchNest(
         "scatter", "maxima", dtype, sizes, operands, ("B",), dtype, loops, reference, stated=True, zeroed=True, lookups=found
     )  # fmt: skip
