@@ -16,10 +16,10 @@ from compiler.hir.core import Bitcast, dtype_of
 from compiler.hir.identity import highest, lowest
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
-from compiler.hir.types import DTYPES, is_float, is_signed
+from compiler.hir.types import DTYPES, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.library.number_bits import bits_of, from_bits
-from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, apart_from, memory_of, staged
+from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, apart_from, staged
 from runtime.records import evolve, frozen
 
 Read = Callable[[ScatterTarget], Value]
@@ -123,7 +123,7 @@ class FixedPointSum(ScatterSum):
         return mem_of(self.mem).dtype == "f64"
 
     def ahead(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], where: Value | None, before: bool) -> Value | None:
-        return _seen(b, launch, self.largest, index, where) if before else b.load(memory_of(self.largest, launch.start), index, where)
+        return _seen(b, launch, self.largest, index, where) if before else launch.before(b, self.largest, index, where)
 
     def put_before(self, b: Builder, launch: ScatterLaunch, index: Sequence[Affine], added: Value, ahead: Value | None) -> None:
         number = b.cast(added, "f64" if self.double else "f32")
@@ -211,7 +211,8 @@ def sum_of(mem: Value, monoid: str, relaxed: bool, bounded: bool) -> ScatterSum:
         totals = [apart_from(mem, "total", monoid, "i64")]
         if dtype == "f64" or not bounded:
             totals.append(apart_from(mem, "rest", monoid, "i64"))
-        return FixedPointSum(tuple(totals), (apart_from(mem, "largest", "max", "u32"), apart_from(mem, "odd", "or", "u32")))
+        largest = apart_from(mem, "largest", "max", "u32", kept="u16" if dtype == "f64" else "u8")
+        return FixedPointSum(tuple(totals), (largest, apart_from(mem, "odd", "or", "u32")))
     if is_float(dtype) and monoid in ("min", "max"):
         return ExtremeFloat((apart_from(mem, "ordered", monoid, "i64" if dtype == "f64" else "i32"),))
     wide = dtype if DTYPES[dtype] >= 32 else "f32" if is_float(dtype) else "i32" if is_signed(dtype) else "u32"
@@ -223,7 +224,8 @@ def sum_of(mem: Value, monoid: str, relaxed: bool, bounded: bool) -> ScatterSum:
 def with_copies(sums: Sequence[ScatterSum], iterations: int | None, divisible: bool, facts: Facts) -> tuple[ScatterSum, ...]:
     """The sums of one nest, with copies of small memories in shared memory; `divisible`: or of ranges of larger ones."""
     before = iter(staged([target for sum_ in sums for target in sum_.before], iterations, divisible, facts))
-    after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, divisible, facts))
+    kept = sum(bytes_of(target.kept) for sum_ in sums for target in sum_.before if target.kept)
+    after = iter(staged([target for sum_ in sums for target in sum_.targets], iterations, divisible, facts, kept))
     return tuple(
         evolve(sum_, targets=tuple(next(after) for _ in sum_.targets), before=tuple(next(before) for _ in sum_.before)) for sum_ in sums
     )

@@ -2,6 +2,7 @@
 in which threads come is of no consequence, as the monoids are exact."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from math import prod
 
 from compiler.hir.affine import Affine
@@ -40,6 +41,8 @@ class ScatterTarget:
     copies: int = 0
     capacity: int | None = None
     """Elements of a copy, where that is of a range of the memory."""
+    kept: str = ""
+    """The narrow type in which a block keeps what a launch before has found, for the next one."""
 
     @property
     def cells(self) -> tuple[Affine, ...]:
@@ -52,15 +55,18 @@ class ScatterTarget:
         return identity
 
 
-def apart_from(mem: Value, name: str, monoid: str, dtype: str, narrow: str = "") -> ScatterTarget:
+def apart_from(mem: Value, name: str, monoid: str, dtype: str, narrow: str = "", kept: str = "") -> ScatterTarget:
     """A memory beside `mem`, of another type."""
-    return ScatterTarget(mem, monoid, dtype, narrow or dtype, Value(f"{mem.name}_{name}", Mem(dtype, mem_of(mem).dims, align=64)))
+    beside = Value(f"{mem.name}_{name}", Mem(dtype, mem_of(mem).dims, align=64))
+    return ScatterTarget(mem, monoid, dtype, narrow or dtype, beside, kept=kept)
 
 
-def staged(targets: Sequence[ScatterTarget], iterations: int | None, divisible: bool, facts: Facts) -> tuple[ScatterTarget, ...]:
+def staged(
+    targets: Sequence[ScatterTarget], iterations: int | None, divisible: bool, facts: Facts, kept: int = 0
+) -> tuple[ScatterTarget, ...]:
     """The targets of one launch, with copies in shared memory where all of them fit; one copy of a larger memory, or of a range of it,
     where there is so much to add up that it is worth being cleared and added up itself. `divisible`: whether iterations may be done
-    again for each range."""
+    again for each range; `kept`: bytes that a block keeps beside, for an element of each."""
     elements = [most_elements(target.cells, facts) for target in targets]
     total = sum((most or 0) * bytes_of(target.dtype) for most, target in zip(elements, targets, strict=True))
     if None in elements or not targets:
@@ -70,9 +76,9 @@ def staged(targets: Sequence[ScatterTarget], iterations: int | None, divisible: 
         copies //= 2
     if total <= STAGED_BYTES:
         return tuple(evolve(target, copies=copies) for target in targets)
-    room = facts.machine.block_shared - 2 * SHARED_ALIGN * len(targets)
-    capacity = room // sum(bytes_of(target.dtype) for target in targets)
-    ranges = 1 if total <= room else -(-(elements[0] or 0) // capacity)
+    room = facts.machine.block_shared - 3 * SHARED_ALIGN * len(targets)
+    capacity = room // (sum(bytes_of(target.dtype) for target in targets) + kept)
+    ranges = 1 if total + kept * max(most or 0 for most in elements) <= room else -(-(elements[0] or 0) // capacity)
     # sums of f64 are two whole numbers, of which shared memory has four words: their ranges are no faster than changes elsewhere
     turns = 1 if any(mem_of(target.mem).dtype == "f64" for target in targets) else ranges
     if iterations is None or iterations * turns < WORTH * sum(most or 0 for most in elements) * facts.processors:
@@ -103,11 +109,13 @@ class ScatterLaunch:
         self.range: Value | None = None
         """The number of the block's range, where each has one."""
         self.boxes: dict[ScatterTarget, list[Value]] = {}
+        self.found: dict[Value | None, tuple[ScatterTarget, Value]] = {}
 
-    def begin(self, range: Value | None) -> None:
-        """The block's copies are ready; `range`: which it has, of memories that are too large for one."""
+    def begin(self, range: Value | None, found: Sequence[ScatterTarget] = ()) -> None:
+        """The block's copies are ready, of what is `found` too; `range`: which it has, of memories that are too large for one."""
         b, self.range = self.start.out.body, range
         self.boxes = {target: self._boxes(target, b) for target in self.targets if target.copies}
+        self.found = {target.apart: (target, self._kept(target, b)) for target in found}
         if self.boxes:
             b.emit(SyncThreads())
 
@@ -116,20 +124,30 @@ class ScatterLaunch:
 
     def change(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], value: Value) -> None:
         """Changes an element by a value of the target's type, where the block puts changes together."""
-        boxes = self.boxes.get(target)
-        if boxes is None:
+        if target not in self.boxes:
             b.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=tuple(index), value=value))
             return
+        cell, inside = self._cell(b, target, index)
+        with b.when(inside) if inside is not None else nullcontext(b) as inner:
+            self._change(inner, target, cell, value)
+
+    def before(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], where: Value | None) -> Value:
+        """What a launch before has found of an element; anything where it is outside of the block's range."""
+        if target.apart not in self.found:
+            return b.load(self.memory(target), index, where)
+        kept, box = self.found[target.apart]
+        cell, inside = self._cell(b, kept, index)
+        return b.cast(b.load(box, [cell.name], where if inside is None else b.both(where, inside)), target.dtype)
+
+    def _cell(self, b: Builder, target: ScatterTarget, index: Sequence[Affine]) -> tuple[Value, Value | None]:
+        """The number of an element among those of which the block has a copy, and whether it is one where it has but a range."""
         cell, *further = (b.index(form) for form in index)
         for form, dim in zip(further, target.cells[1:], strict=True):
             cell = b.add(b.mul(cell, b.index(self.start.copy.form(dim))), form)
-        if target.capacity is not None:
-            cell = b.sub(cell, self._first(target, b))
-            inside = b.op("lt", b.cast(cell, "u64"), b.const(target.capacity, "u64"))
-            with b.when(inside) as inner:
-                self._change(inner, target, cell, value)
-        else:
-            self._change(b, target, cell, value)
+        if target.capacity is None:
+            return cell, None
+        cell = b.sub(cell, self._first(target, b))
+        return cell, b.op("lt", b.cast(cell, "u64"), b.const(target.capacity, "u64"))
 
     def _change(self, b: Builder, target: ScatterTarget, cell: Value, value: Value) -> None:
         boxes = self.boxes[target]
@@ -184,6 +202,17 @@ class ScatterLaunch:
             for box in boxes:
                 inner.store(box, inner.const(target.nothing, mem_of(box).dtype), [cell.name, copy.name])
         return boxes
+
+    def _kept(self, target: ScatterTarget, b: Builder) -> Value:
+        """The block's copy of what a launch before has found, in a narrow type."""
+        most = target.capacity or most_elements(target.cells, self.facts) or 1
+        box = self._memory(Mem(target.kept, (most,), space=Space.SHARED, align=16), b)
+        dims = [b.index(self.start.copy.form(dim)) for dim in target.cells]
+        with b.loop("cell", self.thread.name, self._count(target, b).name, self.start.threads) as (inner, loop):
+            cell = loop.variable if target.capacity is None else inner.add(loop.variable, self._first(target, inner))
+            index = [digit.name for digit in inner.digits(cell, dims[1:])]
+            inner.store(box, inner.cast(inner.load(self.memory(target), index), target.kept), [loop.variable.name])
+        return box
 
     def _memory(self, type_: Mem, b: Builder) -> Value:
         size = prod(dim.value or 1 for dim in type_.dims) * bytes_of(type_.dtype)

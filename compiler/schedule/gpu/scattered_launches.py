@@ -14,14 +14,14 @@ from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.nest_units import BESIDE, divisor
-from compiler.schedule.gpu.pieces import align, loads_in_pieces
+from compiler.schedule.gpu.pieces import align, is_along, loads_in_pieces
 from compiler.schedule.gpu.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scatter_targets import ScatterLaunch, ScatterTarget, memory_of, most_elements
 from compiler.schedule.gpu.scattered import ScatterCopy, ScatteredChange, ScatteredSums
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Group, Start, iterations
 from compiler.schedule.threads import BLOCK
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 STAGED_THREADS = 1024
 """Of a block with such copies: one such block a multiprocessor clears and adds up the fewest copies."""
@@ -43,18 +43,11 @@ def wide_loads(sums: ScatteredSums, facts: Facts) -> tuple[Load, ...]:
         return ()
     if not around:
         return loads_in_pieces(inner, facts)
-    loads = tuple(op for op in inner.body.body if isinstance(op, Load) and _is_along(op, inner.variable.name, facts))
+    loads = tuple(op for op in inner.body.body if isinstance(op, Load) and is_along(op, inner.variable.name, facts))
     if not loads or sums.nest.between:
         return ()
     rows = (iterations(inner), *(mem_of(op.mem).dims[-1] for op in loads))
     return loads if all(divisor(row, facts) % lanes_of(loads) == 0 for row in rows) else ()
-
-
-def _is_along(load: Load, variable: str, facts: Facts) -> bool:
-    """Whether the load goes along rows without gaps, of a memory that begins at a multiple of 16 bytes, with a loop's variable."""
-    mem = mem_of(load.mem)
-    whole = load.where is None and mem.readonly and mem.strides is None and load.mem.name in facts.aligned
-    return whole and load.index[-1:] == (Affine.of(variable),) and not any(variable in form.names for form in load.index[:-1])
 
 
 def lanes_of(wide: Sequence[Load]) -> int:
@@ -120,7 +113,9 @@ class Scattering:
         grid = blocks if ranges is None else b.op("mul", blocks, ranges, name="blocks")
         start.take(self.group, b)
         launch = ScatterLaunch(start, targets, self.facts)
-        launch.begin(None if ranges is None else b.op("rem", b.index(Affine.of(start.number.name)), ranges))
+        kept = [target for method in self.methods for target in method.before if target.kept and staged and not before]
+        found = [evolve(target, copies=1, capacity=capacity) for target in kept]
+        launch.begin(None if ranges is None else b.op("rem", b.index(Affine.of(start.number.name)), ranges), found)
         terms = self.terms(start)
         methods = {method.mem: method for method in self.methods}
 
