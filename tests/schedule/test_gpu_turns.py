@@ -35,6 +35,23 @@ def test_elements_within_rows(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(zynml.compile(ROWS, device="emulator").f(t, x, y), want, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("index", ["i32", "i64"])
+@pytest.mark.parametrize("dtype", ["i8", "f16", "f32", "f64"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 64), (7, 1000), (5, 33), (40, 256), (0, 4)])
+def test_pieces_of_rows_of_every_type(shape: tuple[int, int], dtype: str, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In blocks of whole rows, and where pieces end behind an element of the last row."""
+    monkeypatch.setattr(turns, "ROWS", 128)
+    random, kind = np.random.default_rng(4), np.dtype({"i": "int", "f": "float"}[dtype[0]] + dtype[1:])
+    t, y = (random.integers(0, 9, shape).astype(kind) for _ in range(2))
+    x = random.integers(0, shape[1], shape).astype(np.dtype("int" + index[1:]))
+    for text, operands, want in (
+        (ROWS, (t, x, y), y + np.take_along_axis(t, x.astype(np.int64), axis=1)),
+        (ELEMENTS, (t.ravel(), x.ravel()), t.ravel()[x.ravel()]),
+    ):
+        typed = text.replace("i32", index).replace("f64", dtype).replace("[M, N]", f"[M, N, {dtype}]")
+        np.testing.assert_array_equal(zynml.compile(typed, device="emulator", sanitize=True).f(*operands), want)
+
+
 @pytest.mark.parametrize("position", [0, 255, 256, 700, 1999])
 @pytest.mark.parametrize("index", [-1, 37, 2**31 - 1])
 def test_an_index_outside_is_told(position: int, index: int) -> None:
@@ -59,4 +76,6 @@ def test_what_is_updated_is_read_by_one_thread_alone(count: int) -> None:
 
 def test_the_schedule_says_so() -> None:
     shown = str(zynml.compile(ELEMENTS).emit("schedule", "sm_90a"))
-    assert "  i: a thread an iteration\n  a thread takes 4 of them at once\n" in shown
+    assert "  i: a thread an iteration\n  a thread takes 8 of them at once\n" in shown
+    shown = str(zynml.compile(ROWS).emit("schedule", "sm_90a"))
+    assert "  i, j: a thread an iteration\n  a thread takes 8 of them at once; a block has whole rows\n" in shown

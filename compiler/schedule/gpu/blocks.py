@@ -291,17 +291,16 @@ class _Scheduling:
             rows = ", and rows that lines share" if plan.rows else ""
             self.words.append(f"blocks of {plan.lines} lines, whose other threads bring {plan.steps} steps at once{rows}")
             return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
-        start = Start(around, name, self.block(few if marches else BLOCK))
+        turns = turns_of(nest, self.facts, self.known) if self.block(BLOCK) == (BLOCK, 1, 1) and not self.own(nest) else None
+        threads = few if marches else BLOCK if turns is None else turns.threads
+        start = Start(around, name, self.block(threads))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
+        if turns is not None:
+            self.words.append(turns.words())
+            return in_turns(work, turns, start, group, counts_of(nest, start.copy, b), b)
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
-        turns = turns_of(nest, self.facts, self.known) if tiles is None and not self.own(nest) else 1
-        if turns > 1:
-            start.take(group, b)
-            in_turns(work, nest, start, counts, turns, self.known, b)
-            self.words.append(f"a thread takes {turns} of them at once")
-            return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads * turns)
         number = b.index(start.place, "place")
         inside = b.op("lt", number, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:
