@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Const, Index
+from compiler.hir.core import Binary, Cast, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import SharedUse, laid_out, over_limit, shared_uses
@@ -275,6 +275,8 @@ def _evaluate(op: Instruction, known: dict[str, int]) -> None:
             known[op.result.name] = of.evaluate(lambda name: known[name])
         case Const(value=value):
             known[op.result.name] = int(value) if value == value and abs(value) < 2**63 else 0
+        case Cast(value=value) if value.name in known:
+            known[op.result.name] = known[value.name]
         case Binary(operator=operator, left=left, right=right) if left.name in known and right.name in known:
             a, c = known[left.name], known[right.name]
             results = {"add": a + c, "sub": a - c, "mul": a * c, "min": min(a, c), "max": max(a, c)}

@@ -380,10 +380,9 @@ def test_rows_that_begin_and_end_anywhere_in_pieces(dtype: str, lanes: int, monk
 
 
 @pytest.mark.parametrize("kind", ["one element", "rows of 5", "rows of 1, 31, 33 and 1000", "all in one row", "rows of any length"])
-def test_lookups_go_through_shared_memory_in_chunks(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which a block's rows fill several, end within one, or are too many for any."""
-    monkeypatch.setattr(staged_rows, "BYTES", 256)
-    monkeypatch.setattr(staged_rows, "SHORT", 4096)
+def test_threads_share_the_elements_of_rows_equally(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks, of which a block's rows fill several, end within one, or are too many for any."""
+    monkeypatch.setattr(staged_rows, "THREADS", 32)
     start = starts(np.array(TOGETHER[kind])).astype(np.int32)
     weight, x = _RANDOM.integers(-9, 9, start[-1]).astype(np.int32), _RANDOM.integers(-9, 9, 7).astype(np.int32)
     column = _RANDOM.integers(0, 7, start[-1]).astype(np.int32)
@@ -394,7 +393,7 @@ def test_lookups_go_through_shared_memory_in_chunks(kind: str, monkeypatch: pyte
                 var s = 0
                 var last = -1
                 for k in start[r]..start[r + 1]:
-                    s += weight[k] * x[column[k]] * (r as i32)
+                    s += weight[k] * x[column[k]]
                     last = max(last, (k as i32))
                 out[r, 0] = s
                 out[r, 1] = last
@@ -402,11 +401,41 @@ def test_lookups_go_through_shared_memory_in_chunks(kind: str, monkeypatch: pyte
     }
     """
     program = zynml.compile(text, device="emulator:sm_90a", sanitize=True)
-    sums = [int((weight[a:b] * x[column[a:b]]).sum()) * row for row, (a, b) in enumerate(pairwise(start))]
+    sums = [int((weight[a:b] * x[column[a:b]]).sum()) for a, b in pairwise(start)]
     assert program.f(start, column, weight, x).tolist() == [[s, b - 1 if b > a else -1] for s, (a, b) in zip(sums, pairwise(start), strict=True)]
     column[-1] = 7
     with pytest.raises(zynml.ZynMLError, match="index 7 is out of range: axis 0 of `x` has 7 elements"):
         program.f(start, column, weight, x)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "f32", "f64"])
+@pytest.mark.parametrize("lookups", [False, True])
+@pytest.mark.parametrize("mean", [1, 12, 30])
+def test_rows_in_order_need_no_second_way(mean: int, lookups: bool, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of random lengths, of which threads read none by themselves: that would leave them empty."""
+
+    def nothing(self: Any, spread: Any, number: Any, stride: Any, b: Any) -> list[list[Any]]:
+        values = dict(zip(spread.outer.body.parameters[1:], self.started(spread, b), strict=True))
+        return [[values[cell] for cell in fold.cells] for fold in spread.folds]
+
+    monkeypatch.setattr(ragged.LaneCooperation, "share", nothing, raising=False)
+    lengths = _RANDOM.exponential(mean, 997).astype(int)
+    start = starts(np.array([*lengths, -lengths.sum() % 16])).astype(np.int32)
+    numpy = np.dtype({"u": "uint", "i": "int", "f": "float"}[dtype[0]] + dtype[1:])
+    v, w, x = (_RANDOM.integers(0, 3, count).astype(numpy) for count in (start[-1], 57, start[-1]))
+    text = f"""
+    def f(start: tensor[P, i32], v: tensor[K, {dtype}], x: tensor[K, i32], w: tensor[V, {dtype}]) {{
+        compute(start, v, x, w) -> tensor[P - 1, {dtype}] {{
+            for r in 0..P - 1:
+                var s: {dtype} = 0
+                for k in start[r]..start[r + 1]: s += v[k]{" * w[x[k]]" if lookups else ""}
+                out[r] = s
+        }}
+    }}
+    """
+    got = zynml.compile(text, device="emulator:sm_90a").f(start, v, x.astype(np.int32), w)
+    terms = v * w[x.astype(int)] if lookups else v
+    np.testing.assert_array_equal(got, [terms[a:b].sum(dtype=numpy) for a, b in pairwise(start)])
 
 
 def test_rows_of_a_view_are_read_element_by_element() -> None:

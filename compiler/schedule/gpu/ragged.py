@@ -79,8 +79,8 @@ class RowShape:
     mean: int = 0
     """Iterations of a mean row."""
     across: bool = False
-    staged: bool = False
-    """Whether lanes stand across rows, each with one; whether rows go through shared memory."""
+    together: bool = False
+    """Whether lanes stand across rows, each with one; whether a block's threads have as many elements each of all of its rows."""
     held: tuple[int, ...] = ()
     """Numbers of iterations of which a thread keeps what it reads for the loops behind, the least first."""
 
@@ -89,10 +89,12 @@ class RowShape:
         return self.lanes == self.threads
 
     def words(self, names: str, over: str) -> str:
+        if self.together:
+            return f"{names}: a block several iterations, its threads share {over} of all of them equally, in pieces of 16 bytes"
         who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
         long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
         pieces = ", in pieces of 16 bytes" if self.pieces and (self.wide or self.by_block) else ""
-        how = f"what {over} reads goes through shared memory" if self.staged else f"{self.turns} of {over} at once{pieces}"
+        how = f"{self.turns} of {over} at once{pieces}"
         if self.held:
             how += f", what up to {self.held[-1]} of each read stays in registers"
         return f"{names}: {who} an iteration, {how}{long}"
@@ -249,17 +251,19 @@ def _leading(nest: Spread, spread: Spread, facts: NestFacts) -> list[For]:
 class LaneCooperation(RowWork):
     """The work of rows as the code of one thread, which is one of the lanes of a row."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, rows: Value, warp: int) -> None:
-        """`rows`: how many there are. Lanes of rows behind the last one do the last one again, and store nothing."""
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, shape: RowShape, warp: int) -> None:
         super().__init__(start, spreads, barriers, warp, shape.turns, shape.pieces if shape.wide else {})
-        b = start.out.body
-        self.shape, self.long, self.rereads = shape, None, _reads_what_it_stores(Region([], list(spreads)))
-        place, lanes, one = b.index(start.place, "place"), b.const(shape.lanes, "index"), b.const(1, "index")
-        self.lane = b.op("rem", place, lanes, name="lane")
-        row = b.op("div", place, lanes)
+        self.shape, self.rereads, b = shape, _reads_what_it_stores(Region([], list(spreads))), start.out.body
+        self.lane = b.op("rem", self.thread, b.const(shape.lanes, "index"), name="lane")
+        self.leading = b.op("eq", self.lane, b.const(0, "index"))
+
+    def begin(self, first: Value, each: Value, own: Value, rows: Value, b: Builder) -> None:
+        """The first row of the block, rows of `each` warp, the `own` one of the thread among those of the block, and how many there are in
+        all. Lanes of rows behind the last one do the last one again, and store nothing."""
+        self.first_row, self.each, self.long, one = first, each, None, b.const(1, "index")
+        row = b.add(first, own)
         self.inside = b.op("lt", row, rows, name="inside")
         self.row = b.op("min", row, b.op("max", b.sub(rows, one), b.const(0, "index")), name="row")
-        self.leading = b.op("eq", self.lane, b.const(0, "index"))
         self.first = b.both(self.inside, self.leading)
 
     def only_where(self, condition: Value, b: Builder) -> None:
@@ -330,11 +334,10 @@ class LaneCooperation(RowWork):
         for number in range(count):
             found = b.op("or", found, b.load(words, [number]))
         rows = self.lanes // lanes
-        first = Affine.of(self.start.number.name) * (self.start.threads // lanes)
         with b.when(b.op("ne", found, zero)) as some, some.loop("warp", 0, count, unroll=1) as (each, warp):
             word = each.load(words, [warp.variable.name])
             with each.when(each.op("ne", word, zero)) as its, its.loop("group", 0, rows, unroll=1) as (body, group):
                 shift = body.cast(body.mul(group.variable, body.const(lanes, "index")), "u32")
                 with body.when(body.op("ne", body.op("and", body.op("shr", word, shift), one), zero)) as row:
-                    yield row, row.index(first + Affine.of(warp.variable.name) * rows + group.variable.name)
+                    yield row, row.add(row.add(self.first_row, row.mul(warp.variable, self.each)), group.variable)
                     row.emit(SyncThreads())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import prod
 
 from compiler.analysis.dependence import NestFacts
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.instruction import Instruction, Value
@@ -78,22 +79,35 @@ class _Launch:
     def finish(self) -> Launch:
         """All rows."""
         rows, shape, start = self.rows, self.rows.shape, self.start
-        b, share = start.out.body, 1 if shape.by_block else start.threads // shape.lanes
+        b, counts, share = start.out.body, tuple(iterations(loop) for loop in rows.nest.loops), 1
         if shape.by_block:
             self.by_block(start.number, b)
         else:
-            given = start, rows.spreads, self.barriers, shape, b.product(self.counts), rows.known.machine.lanes
+            given = start, rows.spreads, self.barriers, shape, rows.known.machine.lanes
             late = None if rows.late is None else b.load(start.workspaces[start.around.others[rows.late]], [0])
-            work = StagedCooperation(*given, rows.staged) if rows.staged is not None else LaneCooperation(*given)
-            work.digits(rows.nest, work.row, self.counts, b)
-            if late is not None:
-                work.only_where(b.op("eq", late, b.const(0, "u32")), b)
-            work.own(rows.own, b)
-            work.all_of_row(rows.body, shape.held, shape.lanes, b)
-            if work.long is not None:
-                with work.long_rows(b) as (inner, row):
-                    self.by_block(row, inner)
-        launch = start.finish(tuple(iterations(loop) for loop in rows.nest.loops), share)
+            if rows.staged is not None:
+                staged = StagedCooperation(*given, rows.staged)
+                with staged.shares(b.product(self.counts), b) as inner:
+                    self.by_lanes(staged, late, inner)
+                counts = (Affine.of(staged.blocks.name),)
+            else:
+                work, share = LaneCooperation(*given), start.threads // shape.lanes
+                each, lanes = (b.const(number, "index") for number in (work.lanes // shape.lanes, shape.lanes))
+                own = b.op("div", work.thread, lanes)
+                work.begin(b.index(Affine.of(start.number.name) * share), each, own, b.product(self.counts), b)
+                self.by_lanes(work, late, b)
+        launch = start.finish(counts, share)
         if (info := launch.function.kernel_info) is not None:
             launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(prod(launch.block), shape.resident // shape.threads))
         return launch
+
+    def by_lanes(self, work: LaneCooperation, late: Value | None, b: Builder) -> None:
+        """The rows with which the block begins. `late`: where it isn't 0, none."""
+        work.digits(self.rows.nest, work.row, self.counts, b)
+        if late is not None:
+            work.only_where(b.op("eq", late, b.const(0, "u32")), b)
+        work.own(self.rows.own, b)
+        work.all_of_row(self.rows.body, self.rows.shape.held, self.rows.shape.lanes, b)
+        if work.long is not None:
+            with work.long_rows(b) as (inner, row):
+                self.by_block(row, inner)
