@@ -157,7 +157,7 @@ def _rows_beside(
         return rows, {}
     longest = max(common, key=lambda axis: facts.about(field.axes[axis]))
     extent = field.axes[rows].value
-    return longest, {rows: extent} if longest != rows and extent is not None and extent * values <= MOST_SHARED else {}
+    return longest, {rows: extent} if longest != rows and extent and extent * values <= MOST_SHARED else {}
 
 
 def _rows_each(values: int, rows: int, beside: int, shared: bool) -> int:
