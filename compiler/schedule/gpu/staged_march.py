@@ -344,7 +344,7 @@ def rows_of(shared: Sequence[Load], known: Facts) -> tuple[tuple[SharedRow, ...]
         if width > 2 * len(set(columns)) or (mem.strides is not None and mem.strides[-1].value != 1):
             return None
         first = next(load for load in group if load.index[-1].constant == low)
-        while width % lanes or alignment(mem, first.index) % (lanes * bytes_of(mem.dtype)):
+        while lanes > 1 and (width % lanes or alignment(mem, first.index) % (lanes * bytes_of(mem.dtype))):
             lanes //= 2
         places.update({load: (len(rows), load.index[-1].constant - low) for load in group})
         rows.append(SharedRow(first, low, width, lanes))
