@@ -332,12 +332,9 @@ class Session:
     def native_explained(self) -> str:
         """Which functions of the program are native, and why the others aren't, which loops go on natively, and which blocks are split
         over devices: lines of text. Raises ZyntaxError."""
-        from compiler.backends.host.native_explained import loops_explained, native_explained
+        from compiler.explained import explained
 
-        checker, program = self._with_native_forms(self.check())
-        of_program = partial(checker_of, library=self.language.library, meaning=self.language.meaning)
-        loops = loops_explained(of_program, program, self.sources)
-        return native_explained(checker, program, self.sources) + loops + self._splits_explained()
+        return explained(self, *self._with_native_forms(self.check()))
 
     def function_explained(self, name: str) -> str:
         """What is known of a native function before it runs, and the code that it becomes. Raises ZyntaxError."""
@@ -352,13 +349,6 @@ class Session:
         from compiler.targets.cpu import code_named
 
         return native_stage(*self._with_native_forms(self.check()), stage, code_named(target))
-
-    def _splits_explained(self) -> str:
-        from compiler.devices.explain import splits_explained
-
-        functions = functions_of(self.check())
-        blocks = (node for node in walk(self.check()) if isinstance(node, nodes.Compute))
-        return splits_explained(blocks, lambda block: self.blocks.shown(block, functions).analysed.split, self.sources)
 
     def exported(self, names: Sequence[str], target: str | None = None, threads: bool = True) -> "ExportedProgram":
         """Functions of the program by name, for C, on a CPU by its name; None: this one. `threads`: whether loops of compute blocks may be
