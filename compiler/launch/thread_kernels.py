@@ -24,10 +24,10 @@ from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.products.results import row_extents
 from compiler.schedule.gpu.products.tensor_cores import multiplies_matrices, refusal
 from compiler.schedule.gpu.products.tiling import Impossible
-from compiler.schedule.gpu.register_tiles import left_over_extents, register_extents
-from compiler.schedule.gpu.residue_parts import residue_extents
-from compiler.schedule.gpu.rows import row_lengths, single_lengths
-from compiler.schedule.gpu.single_elements import single_taps
+from compiler.schedule.gpu.reuse.register_tiles import left_over_extents, register_extents
+from compiler.schedule.gpu.rewrites.residue_parts import residue_extents
+from compiler.schedule.gpu.rewrites.single_elements import single_taps
+from compiler.schedule.gpu.tiles.rows import row_lengths, single_lengths
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes

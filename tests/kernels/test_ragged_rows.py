@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import ragged, ragged_parts, staged_rows
+from compiler.schedule.gpu.ragged import ragged, ragged_parts, staged_rows
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a", "emulator:sm_75")

@@ -15,10 +15,10 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import staged_march
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
-from compiler.schedule.gpu.march_work import work_of
+from compiler.schedule.gpu.marches import staged_march
+from compiler.schedule.gpu.marches.march_work import work_of
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")

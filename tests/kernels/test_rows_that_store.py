@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import ragged_parts
+from compiler.schedule.gpu.ragged import ragged_parts
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("cpu", "emulator:sm_90a")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import scatter_targets
+from compiler.schedule.gpu.scattered import scatter_targets
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("emulator:sm_80", "emulator:sm_90a")

@@ -7,8 +7,8 @@ import pytest
 
 import zynml
 from compiler.hir.hopper import WarpgroupMma
-from compiler.schedule.gpu import register_tiles
 from compiler.schedule.gpu.products import copied_operands, three_products
+from compiler.schedule.gpu.reuse import register_tiles
 from tests.kernels.checks import DTYPES
 
 Array = np.ndarray[Any, Any]

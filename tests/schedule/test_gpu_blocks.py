@@ -170,7 +170,7 @@ def test_ranges_that_depend_on_the_row_and_steps() -> None:
 
 def test_the_last_barrier_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the barriers that analysis places, the sanitizer finds the race."""
-    monkeypatch.setattr("compiler.schedule.gpu.barriers.Barriers.clash", lambda self, first, second: False)
+    monkeypatch.setattr("compiler.schedule.gpu.nests.barriers.Barriers.clash", lambda self, first, second: False)
     program = emulated(SHARED_ROW.replace("WORKGROUP", "").replace("N, f32", "70, f32"))
     with pytest.raises((ZynMLError, AssertionError)) as caught:
         program.f(numbers("f32", (1, 70)))

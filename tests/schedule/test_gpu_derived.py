@@ -22,7 +22,7 @@ from compiler.schedule.gpu.derived.nest import derived_extents, most_terms, thre
 from compiler.schedule.gpu.derived.search import candidates
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts, specialised
-from compiler.schedule.gpu.turned_operands import turned_launches
+from compiler.schedule.gpu.rewrites.turned_operands import turned_launches
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
 

@@ -10,7 +10,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem
-from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
+from compiler.schedule.gpu.rewrites.digits_of_axes import with_digits_of_axes
 
 UNPACKED = """def f(q: tensor[N, K, u8], s: tensor[N, G]) {
     compute(q, s) -> tensor[N, 2*K, f32] {

@@ -14,11 +14,11 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
-from compiler.schedule.gpu import distribute as distributing
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.choose import launches_for
-from compiler.schedule.gpu.distribute import distribute
-from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.tiles import distribute as distributing
+from compiler.schedule.gpu.tiles.distribute import distribute
+from compiler.schedule.gpu.tiles.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.fields import EXAMPLES, Example
 from tests.schedule.test_place import case, sizes_for

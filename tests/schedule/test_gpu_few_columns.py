@@ -9,7 +9,8 @@ import pytest
 
 import zynml
 from compiler.hir.control import If
-from compiler.schedule.gpu import few_columns, rows
+from compiler.schedule.gpu.reuse import few_columns
+from compiler.schedule.gpu.tiles import rows
 from tests.schedule.test_gpu_convolutions import built, launches
 
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64, "i32": np.int32}
@@ -115,7 +116,7 @@ def test_few_columns_of_nothing(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f32", "f16"])
 @pytest.mark.parametrize("shape", [(1, 2049), (3, 4100), (33, 2304), (9, 3001)])
 def test_long_rows_that_read_one_vector(dtype: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compiler.schedule.gpu.tables.FULL", 0)
+    monkeypatch.setattr("compiler.schedule.gpu.tiles.tables.FULL", 0)
     random = np.random.default_rng(shape[1])
     whole = {"i8": np.int8, "u8": np.uint8}
     w = random.integers(-9 if dtype != "u8" else 0, 10, shape).astype(whole.get(dtype) or DTYPES[dtype])

@@ -13,7 +13,7 @@ from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.tiles.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
 

@@ -16,9 +16,9 @@ from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.maps.maps import map_launches
+from compiler.schedule.gpu.maps.one_row import in_one_row
 from compiler.schedule.gpu.memory_order import memory_order, without_gaps
-from compiler.schedule.gpu.one_row import in_one_row
 from compiler.schedule.launches import Launches
 
 SHAPES = [(0, 4), (1, 1), (3, 5), (31, 33), (32, 64), (40, 72), (100, 8), (2, 1000), (64, 3)]

@@ -12,7 +12,7 @@ from compiler.hir.core import Binary, Unary
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
-from compiler.schedule.gpu.narrow import loosen
+from compiler.schedule.gpu.rewrites.narrow import loosen
 
 
 def field(body: Callable[[FunctionBuilder, Value], list[tuple[Value, str]]]) -> HirFunction:

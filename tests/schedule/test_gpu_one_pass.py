@@ -11,11 +11,11 @@ from compiler.hir.core import Reduce
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.schedule.gpu import rows, tables
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.one_pass import in_one_pass
-from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.tiles import rows, tables
+from compiler.schedule.gpu.tiles.one_pass import in_one_pass
+from compiler.schedule.gpu.tiles.tables import block_table
 from tests.schedule.test_gpu_rows import launches, reads, softmax
 
 TARGETS = ["sm_75", "sm_90a"]

@@ -10,9 +10,9 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
+from compiler.schedule.gpu.tiles import rows
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches
 from tests.schedule.test_gpu_rows import SOFTMAX, best, softmax

@@ -19,7 +19,7 @@ from compiler.schedule.gpu.price.block_digits import BlockDigits, digits_of
 from compiler.schedule.gpu.price.block_work import BlockWork, NotPriced, block_work
 from compiler.schedule.gpu.price.near_tables import near_tables
 from compiler.schedule.gpu.price.queue import passed
-from compiler.schedule.gpu.priced_blocks import in_blocks
+from compiler.schedule.gpu.tiles.priced_blocks import in_blocks
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve
 

@@ -9,7 +9,7 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import Mem
 from compiler.hir.verify import verify
-from compiler.schedule.gpu.reduction import block_reduced, slots
+from compiler.schedule.gpu.tiles.reduction import block_reduced, slots
 from tests.kernels.checks import DTYPES, numbers
 
 THREADS = (1, 2, 17, 32, 33, 48, 64, 100, 256, 330)

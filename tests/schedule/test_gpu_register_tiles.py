@@ -18,9 +18,9 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import register_tiles
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.register_tiles import register_extents, register_launches
+from compiler.schedule.gpu.reuse import register_tiles
+from compiler.schedule.gpu.reuse.register_tiles import register_extents, register_launches
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
 

@@ -14,9 +14,9 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.hir.verify import faults
-from compiler.schedule.gpu import residue_parts
-from compiler.schedule.gpu.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.products import copied_operands
+from compiler.schedule.gpu.rewrites import residue_parts
+from compiler.schedule.gpu.rewrites.digit_dims import with_dims_of_digits
 from tests.windows import BF16
 
 Array = np.ndarray[Any, Any]

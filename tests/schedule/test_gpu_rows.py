@@ -14,11 +14,11 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.block_launches import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.rows import row_lengths, single_lengths
-from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.tiles import rows
+from compiler.schedule.gpu.tiles.rows import row_lengths, single_lengths
+from compiler.schedule.gpu.tiles.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.emulator_cases import NUMPY
 from tests.schedule.test_gpu_maps import ptx

@@ -10,9 +10,9 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.launch.thread_kernels import launch_facts, thread_kernel
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised
-from compiler.schedule.gpu.side_by_side import joined_axes
+from compiler.schedule.gpu.rewrites.side_by_side import joined_axes
+from compiler.schedule.gpu.tiles import rows
 from compiler.schedule.launches import Launches
 
 GROUP_NORM = """def f(x: tensor[N, G, C, H, W], gain: tensor[G, C]) { compute(x, gain) { for n in 0..N, g in 0..G {

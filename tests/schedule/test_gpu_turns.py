@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.schedule.gpu import turns
+from compiler.schedule.gpu.nests import turns
 
 ELEMENTS = "def f(t: tensor[V, f64], x: tensor[N, i32]) { compute(t, x) { for i in 0..N: out[i] = t[x[i]] } }"
 ROWS = """

@@ -5,7 +5,7 @@ import pytest
 from compiler.hir.affine import Affine
 from compiler.hir.memory import Load
 from compiler.hir.parse import parse_function
-from compiler.schedule.gpu.unread import needed_where
+from compiler.schedule.gpu.tiles.unread import needed_where
 
 I, J = Affine.of("i"), Affine.of("j")
 FIELD = """func @f(%x: mem<MxNxf32, readonly>, %y: mem<Nxf32, readonly>, %out: mem<MxNxf32>, %M: index, %N: index) form=F axes=[i:M, j:N] {{

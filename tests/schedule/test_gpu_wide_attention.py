@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.machines.nvidia import MACHINES
-from compiler.schedule.gpu import cuts
 from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.cuts import cuts
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.gpu.products import computed_operands, copied_operands, three_products
 from tests.schedule.test_gpu_computed_operands import run

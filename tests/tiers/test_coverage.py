@@ -5,7 +5,7 @@ from tests.tiers.coverage import by_room, table
 FILES = {
     "compiler/hir/text.py": {"summary": {"num_statements": 80, "covered_lines": 60}},
     "compiler/hir/verify.py": {"summary": {"num_statements": 20, "covered_lines": 20}},
-    "compiler/schedule/gpu/rows.py": {"summary": {"num_statements": 100, "covered_lines": 25}},
+    "compiler/schedule/gpu/tiles/rows.py": {"summary": {"num_statements": 100, "covered_lines": 25}},
     "compiler/driver.py": {"summary": {"num_statements": 0, "covered_lines": 0}},
 }
 
@@ -23,6 +23,6 @@ def test_the_table() -> None:
         " 52.5% of    200 statements  all",
         "",
         "most statements that no test ran:",
-        "    75 of    100  compiler/schedule/gpu/rows.py",
+        "    75 of    100  compiler/schedule/gpu/tiles/rows.py",
         "    20 of     80  compiler/hir/text.py",
     ]

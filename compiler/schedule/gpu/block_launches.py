@@ -3,7 +3,7 @@
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, LaunchBounds
-from compiler.schedule.gpu.distribute import distribute
+from compiler.schedule.gpu.tiles.distribute import distribute
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import Table

@@ -22,32 +22,32 @@ from compiler.hir.types import Mem, Slot
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.disjoint_rows import marked_in, with_disjoint_rows
-from compiler.schedule.gpu.barriers import Barriers
-from compiler.schedule.gpu.block_sizes import are_long, fits_a_thread, in_words, threads_for_loops
-from compiler.schedule.gpu.cooperate import Cooperation, counts_of
-from compiler.schedule.gpu.disjoint_launches import DisjointLaunches, mark_memory, where_not_late
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.library.sort_launches import SortMethod, sort_stage, way_of
 from compiler.schedule.gpu.library.sort_source import SortNest, nest_of
-from compiler.schedule.gpu.marching import march_of, marched
-from compiler.schedule.gpu.nest_units import counted_in_units
+from compiler.schedule.gpu.marches.marching import march_of, marched
+from compiler.schedule.gpu.marches.staged_march import staged_march
+from compiler.schedule.gpu.marches.staged_march_launch import launch_staged
+from compiler.schedule.gpu.nests.barriers import Barriers
+from compiler.schedule.gpu.nests.block_sizes import are_long, fits_a_thread, in_words, threads_for_loops
+from compiler.schedule.gpu.nests.cooperate import Cooperation, counts_of
+from compiler.schedule.gpu.nests.disjoint_launches import DisjointLaunches, mark_memory, where_not_late
+from compiler.schedule.gpu.nests.nest_units import counted_in_units
+from compiler.schedule.gpu.nests.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
+from compiler.schedule.gpu.nests.turns import in_turns, turns_of
+from compiler.schedule.gpu.nests.workgroup_tiles import Tiles
 from compiler.schedule.gpu.pieces import align
-from compiler.schedule.gpu.ragged import RowShape, row_shape, walked_extents
-from compiler.schedule.gpu.ragged_launches import RaggedRows
-from compiler.schedule.gpu.ragged_parts import RowParts, row_parts
-from compiler.schedule.gpu.ragged_running import running_rows
-from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.scatter_sums import ScatterSum
-from compiler.schedule.gpu.scattered import ScatteredSums, is_relaxed, scattered_sums
-from compiler.schedule.gpu.scattered_launches import Scattering
-from compiler.schedule.gpu.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
-from compiler.schedule.gpu.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
-from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
-from compiler.schedule.gpu.staged_march import staged_march
-from compiler.schedule.gpu.staged_march_launch import launch_staged
-from compiler.schedule.gpu.staged_rows import StagedRows, staged_rows
-from compiler.schedule.gpu.turns import in_turns, turns_of
-from compiler.schedule.gpu.workgroup_tiles import Tiles
+from compiler.schedule.gpu.ragged.ragged import RowShape, row_shape, walked_extents
+from compiler.schedule.gpu.ragged.ragged_launches import RaggedRows
+from compiler.schedule.gpu.ragged.ragged_parts import RowParts, row_parts
+from compiler.schedule.gpu.ragged.ragged_running import running_rows
+from compiler.schedule.gpu.ragged.staged_rows import StagedRows, staged_rows
+from compiler.schedule.gpu.scattered.scatter_sums import ScatterSum
+from compiler.schedule.gpu.scattered.scattered import ScatteredSums, is_relaxed, scattered_sums
+from compiler.schedule.gpu.scattered.scattered_launches import Scattering
+from compiler.schedule.gpu.scattered.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
+from compiler.schedule.gpu.scattered.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
+from compiler.schedule.gpu.tiles.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of

@@ -23,31 +23,22 @@ from compiler.schedule.gpu.attention.on_warpgroups import read_roles as attentio
 from compiler.schedule.gpu.attention.on_warps import RESIDENT, WarpsBlock, attention_on_warps
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.blocks import nest_launches
-from compiler.schedule.gpu.checked import checked_before, without_checks
-from compiler.schedule.gpu.cuts import cuts, products_of
-from compiler.schedule.gpu.cutting import one_after_the_other
+from compiler.schedule.gpu.cuts.checked import checked_before, without_checks
+from compiler.schedule.gpu.cuts.cuts import cuts, products_of
+from compiler.schedule.gpu.cuts.cutting import one_after_the_other
+from compiler.schedule.gpu.cuts.workspaces import copied_before, copied_behind
 from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import lanes_of
 from compiler.schedule.gpu.derived.table import ThreadTable
-from compiler.schedule.gpu.digit_dims import with_dims_of_digits
-from compiler.schedule.gpu.digits_of_axes import with_digits_of_axes
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.few_columns import few_column_launches
-from compiler.schedule.gpu.few_rows import few_rows, product_of_tiles
-from compiler.schedule.gpu.few_rows_blocks import FewRowsBlocks
-from compiler.schedule.gpu.flat_sums import with_flat_sum
-from compiler.schedule.gpu.interleaved import interleaved
 from compiler.schedule.gpu.library.scans import scan_launches, scan_plan
-from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.loop_wishes import ROLES, is_serial, unheeded_of, unheeded_of_nest
-from compiler.schedule.gpu.maps import map_launches
-from compiler.schedule.gpu.narrow import loosen
-from compiler.schedule.gpu.one_row import in_one_row
+from compiler.schedule.gpu.maps.maps import map_launches
+from compiler.schedule.gpu.maps.one_row import in_one_row
 from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.price.block_work import NotPriced
 from compiler.schedule.gpu.price.launch_price import LaunchPrice, price_of, sizes_of
-from compiler.schedule.gpu.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.products.best_product import product_of, products_together, with_computed
 from compiler.schedule.gpu.products.boxed_launch import BoxedProductLaunch
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
@@ -61,14 +52,23 @@ from compiler.schedule.gpu.products.product_tiles import ProductTiles
 from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.gpu.products.warp_launch import WarpProductLaunch
 from compiler.schedule.gpu.products.warp_product import product_of_role, warp_tiles
-from compiler.schedule.gpu.register_tiles import is_thin_triangle, register_launches, thin_launches
-from compiler.schedule.gpu.residue_parts import residue_parts, residues_together
-from compiler.schedule.gpu.rows_together import rows_together
-from compiler.schedule.gpu.short_rows import with_short_rows_joined
-from compiler.schedule.gpu.side_by_side import joined_axes
-from compiler.schedule.gpu.single_elements import without_single_elements, without_single_taps
-from compiler.schedule.gpu.turned_operands import turned_launches
-from compiler.schedule.gpu.workspaces import copied_before, copied_behind
+from compiler.schedule.gpu.reuse.few_columns import few_column_launches
+from compiler.schedule.gpu.reuse.few_rows import few_rows, product_of_tiles
+from compiler.schedule.gpu.reuse.few_rows_blocks import FewRowsBlocks
+from compiler.schedule.gpu.reuse.register_tiles import is_thin_triangle, register_launches, thin_launches
+from compiler.schedule.gpu.rewrites.digit_dims import with_dims_of_digits
+from compiler.schedule.gpu.rewrites.digits_of_axes import with_digits_of_axes
+from compiler.schedule.gpu.rewrites.flat_sums import with_flat_sum
+from compiler.schedule.gpu.rewrites.interleaved import interleaved
+from compiler.schedule.gpu.rewrites.logistic import with_logistics
+from compiler.schedule.gpu.rewrites.narrow import loosen
+from compiler.schedule.gpu.rewrites.residue_parts import residue_parts, residues_together
+from compiler.schedule.gpu.rewrites.short_rows import with_short_rows_joined
+from compiler.schedule.gpu.rewrites.side_by_side import joined_axes
+from compiler.schedule.gpu.rewrites.single_elements import without_single_elements, without_single_taps
+from compiler.schedule.gpu.rewrites.turned_operands import turned_launches
+from compiler.schedule.gpu.tiles.priced_blocks import block_launches, tables_to_try
+from compiler.schedule.gpu.tiles.rows_together import rows_together
 from compiler.schedule.launches import Launch, Launches, Product, Unit
 from compiler.schedule.loop_wishes import in_words, wishes_of
 from compiler.schedule.nest import marked

@@ -13,7 +13,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import Form
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import facts_of, specialised
-from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.maps.maps import map_launches
 
 
 def ptx(call: str, dtype: str) -> str:

@@ -24,13 +24,13 @@ from compiler.schedule.gpu.attention.field import rounded_from
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, walk_of
 from compiler.schedule.gpu.attention.walking_block import BOTH
 from compiler.schedule.gpu.attention.warpgroup import REGISTERS, UNIT, AttentionGroup, WarpgroupWalk
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.products.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.products.tiling import ROWS, SHARED_BYTES, WARPGROUP
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 

@@ -13,8 +13,8 @@ from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_o
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
-from compiler.schedule.gpu.counted_floats import whole
 from compiler.schedule.gpu.need import needed
+from compiler.schedule.gpu.rewrites.counted_floats import whole
 from runtime.records import evolve, frozen
 
 LOG2_E = 1 / log(2)

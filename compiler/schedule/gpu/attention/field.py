@@ -14,9 +14,9 @@ from compiler.passes.online import Online, online
 from compiler.schedule.gpu.attention.exponents import Exponent, Slope, exponent_of, is_number, slope_of
 from compiler.schedule.gpu.attention.seen_by_data import Compared
 from compiler.schedule.gpu.attention.visible import Visible, visible_of
-from compiler.schedule.gpu.counted_floats import counted_floats
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, plain_load, side_of
+from compiler.schedule.gpu.rewrites.counted_floats import counted_floats
 from runtime.records import Factory, evolve, frozen
 
 MOST = 256

@@ -10,8 +10,8 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.attention.field import WalkedField
 from compiler.schedule.gpu.attention.walk import QueryTiles
 from compiler.schedule.gpu.attention.walking_block import WalkingBlock
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 
 Field = TypeVar("Field", bound=WalkedField)

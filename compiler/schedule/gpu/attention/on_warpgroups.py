@@ -24,7 +24,6 @@ from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, walk_of
 from compiler.schedule.gpu.attention.walking_block import BOTH
 from compiler.schedule.gpu.attention.warpgroup import REGISTERS, SEARCHING, UNIT, AttentionGroup, WarpgroupWalk
 from compiler.schedule.gpu.attention.weights import AttendingBlock, over_lanes
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, thread_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import divides, wide_of
@@ -32,6 +31,7 @@ from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, multiply
 from compiler.schedule.gpu.products.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.products.tiling import ROWS, SHARED_BYTES, WARPGROUP
 from compiler.schedule.gpu.products.warpgroup import ALL_GROUPS
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 

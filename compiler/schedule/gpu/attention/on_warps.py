@@ -27,13 +27,13 @@ from compiler.schedule.gpu.attention.visible import Visible
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk, shared_walk, walk_of
 from compiler.schedule.gpu.attention.walking_block import BOTH
 from compiler.schedule.gpu.attention.weights import AttendingBlock, over_lanes
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import lane_index, small, thread_index, warp_index
-from compiler.schedule.gpu.last_block import BlockPart, comes_last
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.products.results import taken
 from compiler.schedule.gpu.products.shared_tiles import CHUNK, Place, SharedTile, padded
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
+from compiler.schedule.gpu.tiles.last_block import BlockPart, comes_last
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
 from runtime.records import evolve

@@ -13,7 +13,7 @@ from compiler.hir.gpu import Vote
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import DTYPES, is_float
-from compiler.schedule.gpu.reduction import exchanged
+from compiler.schedule.gpu.tiles.reduction import exchanged
 from compiler.schedule.place import Placing
 from compiler.schedule.region import TileRegion
 from runtime.records import frozen

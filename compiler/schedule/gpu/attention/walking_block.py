@@ -14,8 +14,8 @@ from compiler.hir.memory import Store
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention.field import WalkedField
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 

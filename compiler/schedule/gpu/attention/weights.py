@@ -18,9 +18,9 @@ from compiler.schedule.gpu.attention.exponents import LOG2_E, Exponent, Slope, m
 from compiler.schedule.gpu.attention.field import AttentionField
 from compiler.schedule.gpu.attention.walk import QueryTiles, Walk
 from compiler.schedule.gpu.attention.walking_block import NONE, WalkingBlock
-from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.counted_floats import counted, parted
-from compiler.schedule.gpu.reduction import exchanged
+from compiler.schedule.gpu.rewrites.counted_floats import counted, parted
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
+from compiler.schedule.gpu.tiles.reduction import exchanged
 from compiler.schedule.region import Target, TileRegion
 
 LARGE = 2.0**22

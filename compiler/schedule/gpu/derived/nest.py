@@ -11,8 +11,8 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
-from compiler.schedule.gpu.digits_of_axes import divided_axes
-from compiler.schedule.gpu.short_rows import SHORT_ROW
+from compiler.schedule.gpu.rewrites.digits_of_axes import divided_axes
+from compiler.schedule.gpu.rewrites.short_rows import SHORT_ROW
 from compiler.schedule.materialise import common_axes
 from runtime.records import frozen
 

@@ -18,7 +18,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
 from compiler.schedule.gpu.library.number_bits import bits_of, from_bits, unsigned
-from compiler.schedule.gpu.reduction import combined, identities
+from compiler.schedule.gpu.tiles.reduction import combined, identities
 from runtime.records import frozen
 
 GROUP = 32

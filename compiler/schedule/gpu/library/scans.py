@@ -25,12 +25,12 @@ from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.block_launches import launches_of_blocks
-from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.library.block_scan import Joining
 from compiler.schedule.gpu.library.look_back import GROUP, LookBack
 from compiler.schedule.gpu.library.tile_totals import TileTotals, for_each
+from compiler.schedule.gpu.tiles.distribute import Distributing
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Target, TileRegion

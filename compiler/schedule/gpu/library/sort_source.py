@@ -11,7 +11,7 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.schedule.gpu.spread import Spread
+from compiler.schedule.gpu.nests.spread import Spread
 from runtime.records import frozen
 
 MOST = 8

@@ -5,7 +5,7 @@ from math import prod
 
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.schedule.gpu.cuts import cuts
+from compiler.schedule.gpu.cuts.cuts import cuts
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.computed_operands import computed_operands
@@ -13,7 +13,7 @@ from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied
 from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
 from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY
-from compiler.schedule.gpu.taking_part import uneven_bounds
+from compiler.schedule.gpu.tiles.taking_part import uneven_bounds
 from runtime.records import evolve
 
 

@@ -17,13 +17,13 @@ from compiler.hir.gpu import FenceAsync, SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
 from compiler.schedule.gpu.products.tiling import ROWS, WARPGROUP, digit
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 
 

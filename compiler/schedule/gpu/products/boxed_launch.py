@@ -25,7 +25,7 @@ from compiler.schedule.gpu.products.roles import CopyingRole, MultiplyingRole, P
 from compiler.schedule.gpu.products.rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.products.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.products.tiling import FEW_SUMS, WARPGROUP, TileRequests
-from compiler.schedule.gpu.taking_part import long_before_short, steps_between
+from compiler.schedule.gpu.tiles.taking_part import long_before_short, steps_between
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 

@@ -18,8 +18,8 @@ from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, divides,
 from compiler.schedule.gpu.products.cut_product import CutProduct
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum, rounds, sum_of_loads
 from compiler.schedule.gpu.products.tiling import SHARED_BYTES, Estimated, ProductWork, TileRequests, Tiling, ranked, resident
-from compiler.schedule.gpu.scaled_sums import GroupScale
-from compiler.schedule.gpu.taking_part import uneven_bounds, unevenness
+from compiler.schedule.gpu.rewrites.scaled_sums import GroupScale
+from compiler.schedule.gpu.tiles.taking_part import uneven_bounds, unevenness
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
 

@@ -9,9 +9,9 @@ from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BulkLoad, WarpgroupMma
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, bytes_of
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand, wide_of
 from compiler.schedule.gpu.products.tiling import ROWS, SWIZZLED
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import TileRegion
 
 CHUNK = 16

@@ -16,6 +16,7 @@ from compiler.hir.hopper import MOST_STEP
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.cuts.workspaces import Copied, Workspace
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.products import three_products
@@ -26,7 +27,6 @@ from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum,
 from compiler.schedule.gpu.products.reading_copies import CopiedRead, Reading, dim_of
 from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.turned_results import turned_result
-from compiler.schedule.gpu.workspaces import Copied, Workspace
 from runtime.records import frozen
 
 WORTH = 1 << 24

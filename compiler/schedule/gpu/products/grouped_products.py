@@ -8,12 +8,12 @@ from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FreshNames
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.cuts.workspaces import Copied
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.products.boxed_operands import divides, wide_of
 from compiler.schedule.gpu.products.product_sums import SumOfLoads
 from compiler.schedule.gpu.products.reading_copies import CopiedRead, Reading, dim_of
-from compiler.schedule.gpu.workspaces import Copied
 
 MOST_CHANNELS, LEAST_CHANNELS = 32, 4
 """Of a group. More fill a box well enough, fewer would be multiplied with too many zeros."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.tiles.distribute import Distributing
 from compiler.schedule.region import NotPlaceable, Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 

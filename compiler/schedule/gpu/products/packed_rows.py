@@ -14,14 +14,14 @@ from compiler.hir.memory import mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.hir.words import FRACTION_BITS, WORD, FloatPair, LoadWords, PermuteBytes
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_digits
-from compiler.schedule.gpu.packed_bits import bits_of
 from compiler.schedule.gpu.products.boxed_operands import PackedPlace, PackedRows, plain_load
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles
 from compiler.schedule.gpu.products.product_sums import SumOfLoads
 from compiler.schedule.gpu.products.tiling import SWIZZLED
-from compiler.schedule.gpu.scaled_sums import narrow_sum
+from compiler.schedule.gpu.rewrites.packed_bits import bits_of
+from compiler.schedule.gpu.rewrites.scaled_sums import narrow_sum
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 
 STEP, QUARTER = "step of the sum", "quarter of a row"
 """Numbers that aren't known: no name of a program has spaces."""

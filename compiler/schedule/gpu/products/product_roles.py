@@ -17,8 +17,8 @@ from compiler.schedule.gpu.products.cut_product import read_roles
 from compiler.schedule.gpu.products.packed_rows import packed_rows
 from compiler.schedule.gpu.products.product_sums import unguarded
 from compiler.schedule.gpu.products.tiling import MARKED, Tiling
-from compiler.schedule.gpu.scaled_sums import narrow_sum
-from compiler.schedule.gpu.taking_part import restricting, uneven_bounds
+from compiler.schedule.gpu.rewrites.scaled_sums import narrow_sum
+from compiler.schedule.gpu.tiles.taking_part import restricting, uneven_bounds
 from runtime.records import evolve
 
 UNKNOWN = Affine((), -1)

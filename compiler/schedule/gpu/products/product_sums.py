@@ -16,8 +16,8 @@ from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.gpu.products.boxed_operands import PackedRows
-from compiler.schedule.gpu.scaled_sums import GroupScale
-from compiler.schedule.gpu.taking_part import restricting
+from compiler.schedule.gpu.rewrites.scaled_sums import GroupScale
+from compiler.schedule.gpu.tiles.taking_part import restricting
 from runtime.records import Factory, evolve, frozen
 
 

@@ -12,9 +12,9 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
+from compiler.schedule.gpu.cuts.workspaces import Copied
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.products.product_sums import SumOfLoads
-from compiler.schedule.gpu.workspaces import Copied
 from runtime.records import Factory, evolve, frozen
 
 

@@ -17,13 +17,13 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.hir.words import StoreWords
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_digits, lane_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import stored_dims
 from compiler.schedule.gpu.products.boxed_product import BOXED, BoxedProduct, begins_anywhere, stored_rows
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
 from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.gpu.products.tiling import BUFFERS, ROWS, SWIZZLED, digit
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import TileRegion
 from runtime.records import frozen
 

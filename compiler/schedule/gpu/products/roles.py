@@ -10,7 +10,6 @@ from compiler.hir.gpu import Fence
 from compiler.hir.hopper import WARPGROUP_KINDS, WarpgroupCommit, WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import counted_on, lane_digits, small_digits
 from compiler.schedule.gpu.products.border import Border, BoundedSteps
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
@@ -23,6 +22,7 @@ from compiler.schedule.gpu.products.rounds import AnyRounds, ClusterSums, CutRou
 from compiler.schedule.gpu.products.stage_preparation import LOW_SCALE, RowsInRegisters, prepare
 from compiler.schedule.gpu.products.stage_ring import StageRing, TileTurns
 from compiler.schedule.gpu.products.tiling import digit
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import frozen
 

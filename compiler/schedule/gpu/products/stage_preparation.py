@@ -13,12 +13,12 @@ from compiler.hir.core import Bitcast
 from compiler.hir.gpu import FenceAsync
 from compiler.hir.instruction import Value
 from compiler.hir.lane_maps import warpgroup_rows
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import lane_digits, thread_index
 from compiler.schedule.gpu.products.boxed_operands import BoxedOperand
 from compiler.schedule.gpu.products.boxed_tiles import BoxedTiles, Factor
 from compiler.schedule.gpu.products.multiplying import MultiplyingWarpgroup
 from compiler.schedule.gpu.products.tiling import WARPGROUP
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from runtime.records import frozen
 
 KEPT = 0xFFFFE000

@@ -1,6 +1,6 @@
 """Fields of several sums of products with the same rows, columns and terms, `silu(A V) * (A W)`: all sums of a tile in one launch, each
 with accumulators of its own, out of one ring of stages that has what several of them multiply once. How many sums and operands there are
-is what the field has; it stands against launches of their own (`schedule/gpu/cuts.py`), and what is estimated to end first is taken."""
+is what the field has; it stands against launches of their own (`cuts.cuts`), and what is estimated to end first is taken."""
 
 from collections.abc import Sequence
 from math import prod

@@ -12,15 +12,15 @@ from compiler.hir.hopper import kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.cuts.workspaces import Copied
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.last_block import join_nanoseconds
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, rounds
 from compiler.schedule.gpu.products.reading_copies import Reading
 from compiler.schedule.gpu.products.stage_preparation import left_of
 from compiler.schedule.gpu.products.tiling import Estimated
-from compiler.schedule.gpu.taking_part import unevenness
-from compiler.schedule.gpu.workspaces import Copied
+from compiler.schedule.gpu.tiles.last_block import join_nanoseconds
+from compiler.schedule.gpu.tiles.taking_part import unevenness
 from runtime.records import evolve
 
 WORTH = 1 << 24

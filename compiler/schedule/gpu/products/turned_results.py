@@ -5,11 +5,11 @@ from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.cuts.workspaces import Copied
 from compiler.schedule.gpu.products.boxed_product import BOXED, BoxedProduct, stored_rows
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
 from compiler.schedule.gpu.products.results import result_boxes
-from compiler.schedule.gpu.residue_parts import counts_all
-from compiler.schedule.gpu.workspaces import Copied
+from compiler.schedule.gpu.rewrites.residue_parts import counts_all
 from runtime.records import evolve, frozen
 
 

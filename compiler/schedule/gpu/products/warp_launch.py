@@ -19,13 +19,13 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import U32, Mem, Space, Tile
 from compiler.hir.words import WORD, LoadWords, StoreWords
-from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.indices import banded, counted_on, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.products.boxed_operands import divides
 from compiler.schedule.gpu.products.matrix_blocks import MatrixBlocks
 from compiler.schedule.gpu.products.shared_tiles import MatrixTile
 from compiler.schedule.gpu.products.warp_product import GAP, CopyMethod, WarpOperand, WarpProduct
-from compiler.schedule.gpu.windows import WindowProduct, added_again
+from compiler.schedule.gpu.rewrites.windows import WindowProduct, added_again
+from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
 

@@ -1,0 +1,1 @@
+"""A field divided among several launches, with what lies in workspaces between them."""

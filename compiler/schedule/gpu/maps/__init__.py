@@ -1,0 +1,1 @@
+"""Fields that reduce nothing: wide accesses, long rows, turned rows."""

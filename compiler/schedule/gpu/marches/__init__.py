@@ -1,0 +1,1 @@
+"""Loops in written order, with what their steps read fetched ahead."""

@@ -1,0 +1,1 @@
+"""Loops that stay loops, on the threads of a block."""

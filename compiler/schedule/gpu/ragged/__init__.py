@@ -1,0 +1,1 @@
+"""Rows whose bounds come from data."""

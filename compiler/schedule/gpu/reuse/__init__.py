@@ -1,0 +1,1 @@
+"""Reductions whose terms share elements: tiles of results in the registers of a thread."""

@@ -1,0 +1,1 @@
+"""Sums and other updates whose places come from data."""
