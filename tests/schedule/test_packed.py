@@ -101,7 +101,7 @@ def packed_always(field: HirFunction, machine: CpuMachine, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(("product", "machine"), list(itertools.product(PRODUCTS, MACHINES)), ids=lambda v: getattr(v, "name", None))
 def test_native_code_is_exact_on_any_number_of_threads(product: Product, machine: CpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = compile_function(packed_always(product.field(), machine, monkeypatch))
+    kernel = compile_function(packed_always(product.field(), machine, monkeypatch), quick=product is not PRODUCTS[0])
     for sizes, threads in itertools.product(SIZES, (1, 2)):
         arrays, expected = product.arrays(sizes)
         assert kernel.run([*(array.ctypes.data for array in arrays), *sizes], threads) is None
@@ -150,7 +150,7 @@ def test_operands_that_are_read_in_place_end_in_lower_blocks_and_half_vectors(ma
     packing = packing_for(field, table, machine)
     assert packing is not None
     assert packing.in_place
-    kernel = compile_function(PlacingPacked(field, table, packing).run())
+    kernel = compile_function(PlacingPacked(field, table, packing).run(), quick=machine is not MACHINES[0])
     for rows, columns in itertools.product((8, 12, 13, 19), (49, 56, 57, 63, 65, 72, 104)):
         arrays, expected = PRODUCTS[0].arrays((rows, columns, 33))
         assert kernel.run([*(array.ctypes.data for array in arrays), rows, columns, 33], 2) is None
