@@ -19,8 +19,8 @@ from tests.tiers.breadth import breadth
 LONGEST = ("", "sanitize", "targets", "schedule", "quantdsl/engine", "kernels", "quantdsl", "interop", "backends", "programs", "zynml", "zyntax")
 """Folders by the time that a file of them takes; first the files that lie in no folder, of which some take longest of all."""
 
-QUICK = tuple(f"{room}/" for room in ("language", "lowering", "placement", "programs"))
-"""Folders whose tests ask what programs come to, not which code they become: their kernels stay in tier 0."""
+QUICK = ("language/", "lowering/", "placement/", "programs/", "targets/", "test_kernelbench.py")
+"""Tests that ask what programs come to, not which code they become: their kernels stay in tier 0."""
 
 KERNELS = ("kernels/", "schedule/")
 """Folders whose tests are about kernels: of sixteen cases of a test one has all passes at once, and of four tests that are one case each; the

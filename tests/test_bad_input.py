@@ -467,7 +467,7 @@ def test_an_interruption_ends_the_run_with_130(tmp_path: Path, what: str) -> Non
 )  # fmt: skip
 def test_too_little_memory_is_a_message(tmp_path: Path, text: str, place: str) -> None:
     (tmp_path / "p.zynml").write_text(text)
-    limit = 600 << 20
+    limit = 520 << 20
     running = process("run", "p.zynml", cwd=tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
     _, error = running.communicate(timeout=120)
     assert running.returncode == 1

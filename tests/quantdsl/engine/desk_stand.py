@@ -300,8 +300,9 @@ Run = Callable[[str, Sequence[Any]], tuple[Any, ...]]
 
 
 @cache
-def compiled(rules: RiskRules, level: OptimizationLevel = OptimizationLevel.OLATENCY) -> Run:
-    functions = link_modules([compiled_engine(level), compile_module(acting_module(rules), level)])
+def compiled(rules: RiskRules, level: OptimizationLevel = OptimizationLevel.OLATENCY, of_rules: OptimizationLevel = OptimizationLevel.O0) -> Run:
+    """The engine at one level, and the code of the rules and the acts at another."""
+    functions = link_modules([compiled_engine(level), compile_module(acting_module(rules), of_rules)])
 
     def run(name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
         outcome = functions[name].run(arguments)

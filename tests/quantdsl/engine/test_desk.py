@@ -136,12 +136,14 @@ RULES = {
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_every_rule_on_random_strategies(name: str) -> None:
+    """All of them at once with all passes, each alone without any."""
     rng = np.random.default_rng(3)
+    run = compiled(RULES[name], of_rules=OptimizationLevel.OLATENCY if name == "all" else OptimizationLevel.O0)
     refused = 0
     for number in range(40):
         events = random_events(rng, KINDS[list(KINDS)[number % len(KINDS)]], 50)
         acts, options = acts_of(rng, 50, USUAL), options_of(rng)
-        ran = run_native(events, acts, RULES[name], INSTRUMENT, options)
+        ran = run_native(events, acts, RULES[name], INSTRUMENT, options, run)
         compare(ran, *run_reference(events, acts, limits_of(RULES[name]), INSTRUMENT, options))
         refused += len(ran.records["rejects"])
     assert refused > 100

@@ -48,7 +48,7 @@ class Desk:
                 if event in handlers:
                     desk, own, *number = b.parameters
                     handlers[event](b, desk, own, number[0] if number else None)
-        self.linked = link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(program.module)])
+        self.linked = link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(program.module, OptimizationLevel.O0)])
         handles = sum(1 << EVENTS.index(event) for event in handlers)
         options = options or Options(fills="next")
         self.memory = new_desk(rules, instrument or Instrument(), options)

@@ -5,12 +5,13 @@ import shutil
 import pytest
 
 from bench.hot import FUNCTIONS, Bench, compare
+from compiler.hir.module import OptimizationLevel
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Both sides of what several functions share are compiled once."""
-    return Bench(tmp_path_factory.mktemp("hot"))
+    """Both sides of what several functions share are compiled once, ours without passes: results are compared, not times."""
+    return Bench(tmp_path_factory.mktemp("hot"), OptimizationLevel.O0)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")

@@ -23,7 +23,7 @@ STEP = {"tick": (2, 1), "lot": (5, 1)}
 
 @cache
 def linked(rules: RiskRules) -> Linked:
-    return link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(stand.acting_module(rules))])
+    return link_modules([compiled_engine(OptimizationLevel.OLATENCY), compile_module(stand.acting_module(rules), OptimizationLevel.O0)])
 
 
 def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] = (), target_ns: float | None = None) -> LinkedStrategy:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ def interrupted(folder: Path, *command: str) -> "tuple[int, str, str]":
             if begun is not None and used - begun > 0.3:
                 process.send_signal(signal.SIGINT)
                 break
+            time.sleep(0.01)
         try:
             out, errors = process.communicate(timeout=200)
         finally:
