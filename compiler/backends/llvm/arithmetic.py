@@ -107,8 +107,9 @@ def _picked(w: FunctionWriter, text: str, a: LlvmValue, b: LlvmValue) -> LlvmVal
     return result
 
 
-_PICKED = "{{ .reg .pred p, q; setp.nan.f64 p, $1, $1; setp.{}.or.f64 q, $1, $2, p; selp.f64 $0, $1, $2, q; }}"
-"""As LLVM gives `minimum` of doubles 26 instructions, and takes an `or` of conditions apart."""
+_PICKED = "{{ .reg .pred p, q; setp.num.f64 p, $2, $2; setp.{}u.and.f64 q, $1, $2, p; selp.f64 $0, $1, $2, q; }}"
+"""As LLVM gives `minimum` of doubles 26 instructions, and takes an `and` of conditions apart. The second is asked for NaN: the first is
+most often what a loop carries, and each step would wait for two comparisons."""
 
 
 def _is_number(value: LlvmValue) -> bool:

@@ -67,7 +67,7 @@ def test_roots_of_numbers_of_full_precision_have_none() -> None:
 @pytest.mark.parametrize("call", ["min", "max"])
 def test_the_less_of_two_doubles_takes_three_instructions(call: str) -> None:
     text = ptx(call, "f64")
-    assert text.count("setp.nan.f64") == text.count("selp.f64") == text.count(f"setp.{'lt' if call == 'min' else 'gt'}.or.f64") > 0
+    assert text.count("setp.num.f64") == text.count("selp.f64") == text.count(f"setp.{'lt' if call == 'min' else 'gt'}u.and.f64") > 0
     assert "setp.eq.f64" not in text and text.count("selp") == text.count("selp.f64")
 
 
