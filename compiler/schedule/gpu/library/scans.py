@@ -2,14 +2,13 @@
 access; each is scanned by itself and led by what stands before it. Which way tiles follow each other depends on how many scans there
 are beside each other:
 
-* few: every tile is a block, and what stands before it comes by look-back (`look_back.py`): memory is read once and written once. On
-  machines whose blocks don't see each other's writes, launches before leave it (`tile_totals.py`): memory is read twice;
+* few: every tile is a block, and what stands before it comes by look-back (`look_back.py`): memory is read once and written once;
 * many: a block (or a warp, where they are short) walks along its scan and carries the running value;
 * along the stride of memory: lanes stand along what is contiguous, warps along the scan, and a block walks.
 
 All of them join in an order that depends on sizes alone: floats are the same in every run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from compiler.analysis.written_order import in_written_order
@@ -29,7 +28,6 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.library.block_scan import Joining
 from compiler.schedule.gpu.library.look_back import GROUP, LookBack
-from compiler.schedule.gpu.library.tile_totals import TileTotals, for_each
 from compiler.schedule.gpu.tiles.distribute import Distributing
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -65,6 +63,9 @@ MANY_SCANS = 2
 ROWS = 8
 """Registers along a scan that isn't along contiguous memory."""
 
+CLEARING = 256
+"""Threads of a block that clears what tiles tell each other."""
+
 FEW_COLUMNS = 4
 """Lanes beside each other, for each multiprocessor, below which it is better to read memory in strides and look back."""
 
@@ -80,11 +81,6 @@ class ScanPlan:
     table: Table
     tiled: bool
     resident: int | None = None
-
-    @property
-    def look_back(self) -> bool:
-        """Whether tiles look back for what stands before them; else launches before theirs leave it."""
-        return self.tiled and _looks_back(self.table.machine)
 
 
 def scan_launches(field: HirFunction, plan: ScanPlan) -> Launches:
@@ -133,8 +129,9 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
         # The tiles of all scans that begin alike begin together: the tile before has had the time of a row of them.
         plans = [AxisPlan(axis, "block", registers, lanes, threads=warp, warps=warps)]
         plans += [AxisPlan(other, "block") for other in others]
-        ahead = "look back for" if _looks_back(facts.machine) else "launches before leave"
-        how = "one tile holds it" if one_tile else f"tiles are blocks, and {ahead} what stands before them"
+        if not (one_tile or (facts.machine.has(Feature.BLOCK_ORDER) and warp == GROUP)):
+            return None
+        how = "one tile holds it" if one_tile else "tiles are blocks, and look back for what stands before them"
         reasons = [f"{axis} is scanned by {warps * warp} threads, {registers * lanes} elements each: {how}"]
         return ScanPlan(axis, Table(plans, reasons, (warp, warps), machine=facts.machine), not one_tile, resident)
     if length <= run:
@@ -146,10 +143,6 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     who = "a warp" if warps == 1 else f"a block of {warps} warps"
     reasons = [f"{who} walks along each scan of {axis}"]
     return ScanPlan(axis, Table(plans, reasons, (warp, max(warps, rows)), machine=facts.machine), False, resident)
-
-
-def _looks_back(machine: GpuMachine) -> bool:
-    return machine.has(Feature.BLOCK_ORDER) and machine.lanes == GROUP
 
 
 def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_across: int, machine: GpuMachine) -> ScanPlan:
@@ -190,9 +183,6 @@ class ScanDistributing(Distributing):
         self.scan_plan = plan
         self.others = [plan_.axis for plan_ in plan.table.plans if plan_.axis != plan.axis]
         self.known: dict[Scan, LookBack] = {}
-        self.totals: dict[Scan, TileTotals] = {}
-        self.leaving = False
-        """Whether the launch that is being built leaves the totals of tiles."""
         self.ticket: Value | None = None
         self.tile = Affine()
         """Number of the block's tile, along its scan."""
@@ -215,47 +205,28 @@ class ScanDistributing(Distributing):
             super().loop_over(axis, group, region, result, state)
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
-        if self.scan_plan.look_back:
+        if self.scan_plan.tiled:
             self.nothing_known(region)
-        elif self.scan_plan.tiled:
-            self.totals_first(group, region)
         super().shared_out(group, region)
 
     def nothing_known(self, region: TileRegion) -> None:
         """The launch that clears what tiles tell each other."""
         b = region.builder
-        extents, tiles = self.tiles_of_scans()
+        axis = self.scan_plan.axis
+        extents, tiles = [self.field.axes[other] for other in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
         self.ticket = ticket = b.alloc(Mem("i64", (1,), align=64), "ticket")
         self.known = {scan: LookBack.made(b, scan.monoid, dtype_of(scan.value), extents, tiles) for scan in self.scans}
-        with for_each(b, (*extents, tiles), _zeroed(ticket)) as (inner, places):
-            for look_back in self.known.values():
-                look_back.clear(inner, [position.name for position in places[:-1]], places[-1])
-
-    def totals_first(self, group: Sequence[Target], region: TileRegion) -> None:
-        """The launches that leave what stands before each tile."""
-        b = region.builder
-        extents, tiles = self.tiles_of_scans()
-        self.totals = {scan: TileTotals.made(b, scan, extents, tiles) for scan in self.scans}
-        self.leaving = True
-        super().shared_out(group, region)
-        self.leaving = False
-        with for_each(b, extents) as (inner, around):
-            for totals in self.totals.values():
-                totals.run(inner, around, tiles)
-
-    def tiles_of_scans(self) -> tuple[list[Affine], Affine]:
-        """How many scans stand beside each other, axis by axis, and the tiles of each."""
-        axis = self.scan_plan.axis
-        return [self.field.axes[other] for other in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
-
-    def produce(self, targets: Sequence[Target], region: TileRegion, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
-        if not self.leaving:
-            return super().produce(targets, region, state)
-        for scan, totals in self.totals.items():
-            total = self.scanned(scan, None, region)
-            b = region.builder
-            totals.leave(b, self.around(b, region), b.index(self.tile), total, self.one_of(range(len(self.threads)), b))
-        return {}
+        counts = [b.count(extent) for extent in (*extents, tiles)]
+        total = b.product(counts)
+        blocks = b.op("div", b.add(total, b.const(CLEARING - 1, "index")), b.const(CLEARING, "index"))
+        with b.loop("block", 0, blocks.name, place="block", threads=CLEARING) as (body, loop):
+            number = body.index(Affine.of(loop.variable.name) * CLEARING + thread_index(body).name)
+            with body.when(body.op("eq", number, body.const(0, "index"))) as first:
+                first.store(ticket, first.const(0, "i64"), [0])
+            with body.when(body.op("lt", number, total)) as inner:
+                *around, tile = inner.digits(number, counts[1:])
+                for look_back in self.known.values():
+                    look_back.clear(inner, [position.name for position in around], tile)
 
     def around(self, b: Builder, region: TileRegion) -> list[str]:
         """Which scan the block's tile is of."""
@@ -312,9 +283,6 @@ class ScanDistributing(Distributing):
         if self.known:
             preceding = self.found(self.known[scan], total, region)
             start = preceding if start is None else joined(preceding, start)
-        elif self.totals and not self.leaving:
-            preceding = self.totals[scan].before(b, self.around(b, region), b.index(self.tile))
-            start = preceding if start is None else joined(preceding, start)
         if start is not None:
             total_ = start if total_ is None else joined(start, total_)
         assert total_ is not None, "a tile of one element with nothing before it"
@@ -343,12 +311,3 @@ class ScanDistributing(Distributing):
         value = b.load(box, [0])
         b.emit(SyncThreads())
         return value
-
-
-def _zeroed(memory: Value) -> Callable[[Builder], None]:
-    """What makes the one element of a memory 0."""
-
-    def store(b: Builder) -> None:
-        b.store(memory, b.const(0, "i64"), [0])
-
-    return store

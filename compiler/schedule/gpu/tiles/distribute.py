@@ -25,7 +25,7 @@ from compiler.schedule.gpu.tiles.best import best_so_far, counts_turns, indexed,
 from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.gpu.tiles.combine import combine_over_threads
 from compiler.schedule.gpu.tiles.combine_clusters import combine_over_cluster
-from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, join_totals, leave_totals, reading
+from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, reading
 from compiler.schedule.gpu.tiles.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.tiles.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.gpu.tiles.unread import end_of_needed, needed_where
@@ -376,32 +376,20 @@ class Distributing(BlockTiles):
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 
     def whole(self, plan: AxisPlan, group: Sequence[Target], region: TileRegion) -> None:
-        """A reduction of everything, shared by all blocks, whose parts the last of them joins; a launch of one block does where blocks
-        don't see each other's writes."""
+        """A reduction of everything, shared by all blocks, whose parts the last of them joins; there is one block where blocks don't see
+        each other's writes. What something else than a result reads is left in a memory of one element."""
         b = region.builder
         tiles = b.index(self.field.axes[plan.axis].ceildiv(plan.tile), "tiles")
-        count = b.op("max", b.op("min", tiles, b.const(CHUNKS, "index")), b.const(1, "index"))
+        most = CHUNKS if self.table.machine.has(Feature.BLOCK_ORDER) else 1
+        count = b.op("max", b.op("min", tiles, b.const(most, "index")), b.const(1, "index"))
         with self.blocks(count, region, ()) as (inner, number):
-            part = BlockPart(number, count, CHUNKS)
-            totals = self.share_of_blocks(plan, part, group, inner)
-            if self.table.machine.has(Feature.BLOCK_ORDER):
-                with in_last_block(self, part, totals, inner) as last:
-                    self.end_whole(group, region, last)
-            else:
-                memories = leave_totals(self, part, totals, inner)
-        if not self.table.machine.has(Feature.BLOCK_ORDER):
-            with self.blocks(b.const(1, "index"), region, ()) as (inner, _):
-                join_totals(self, part, totals, memories, inner)
-                self.end_whole(group, region, inner)
+            part = BlockPart(number, count, most)
+            with in_last_block(self, part, self.share_of_blocks(plan, part, group, inner), inner) as last:
+                rest = self.last_words(group, region, last)
+                for value in (value for target in group for value in target.results if rest.intersection(reading(self, [value])[1])):
+                    self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
+                    last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
         self.behind |= reading(self, list(self.left))[0]
-
-    def end_whole(self, group: Sequence[Target], region: TileRegion, last: TileRegion) -> None:
-        """What follows reductions of everything, where their results are known. What something else than a result reads is left in a
-        memory of one element."""
-        rest = self.last_words(group, region, last)
-        for value in (value for target in group for value in target.results if rest.intersection(reading(self, [value])[1])):
-            self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
-            last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
 
     def last_words(self, group: Sequence[Target], region: TileRegion, last: TileRegion) -> set[Target]:
         """The results that wait for nothing but the group, finished in the last block; the other targets that read the group."""

@@ -1,6 +1,6 @@
 """Reductions that several blocks share. Each block leaves what its own elements make, and takes a ticket; the one with the last ticket
 finds the others' and joins all of them in the order of their numbers, then goes on with what follows. One launch, and the order
-depends on sizes alone. On machines whose blocks don't see each other's writes, a launch behind does what the last block does here.
+depends on sizes alone.
 
 Tickets count up to the number of blocks and begin again at 0: their memory is zeros before and after."""
 
@@ -48,30 +48,11 @@ def in_last_block(
 ) -> Iterator[TileRegion]:
     """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
     what each reduction has in this block, alike in all threads along which the result doesn't vary."""
-    left = leave_totals(placing, part, totals, region)
+    left = [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
     with comes_last(placing, part, region) as last:
-        join_totals(placing, part, totals, left, last)
+        for (target, values), memories in zip(totals, left, strict=True):
+            last.made.update(zip(target.results, _joined(placing, part, target, values, memories, last.builder), strict=True))
         yield last
-
-
-def leave_totals(
-    placing: BlockTiles, part: BlockPart, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: TileRegion
-) -> list[list[Value]]:
-    """The memories in which each block leaves what it has of each reduction."""
-    return [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
-
-
-def join_totals(
-    placing: BlockTiles,
-    part: BlockPart,
-    totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]],
-    left: Sequence[Sequence[Value]],
-    region: TileRegion,
-) -> None:
-    """The results of the reductions, of what all blocks left, made known in the region."""
-    for (target, values), memories in zip(totals, left, strict=True):
-        for result, value in zip(target.results, _joined(placing, part, target, values, memories, region.builder), strict=True):
-            region.made[result] = value
 
 
 @contextmanager
