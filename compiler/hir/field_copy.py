@@ -1,14 +1,20 @@
 """A field written again with something changed: what rewrites of whole fields are built on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
+from compiler.hir.core import Contract, Reduce
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import HirType
+from compiler.hir.types import HirType, Tile
+from runtime.records import evolve
+
+Places = Callable[[tuple[Affine, ...]], Sequence[Affine]]
+"""What an index of a memory is in the new field."""
 
 
 class FieldCopy:
@@ -68,6 +74,21 @@ class FieldCopy:
         for before, after in zip(op.results, new.results, strict=True):
             self.put(before, after)
         return new
+
+    def viewed(self, places: Mapping[Value, Places], without: Collection[str] = ()) -> HirFunction:
+        """The new field, with all old instructions: some memories are accessed at other places, as they have other dims, and `without` some
+        axes nothing varies along them. Its axes and parameters are there already."""
+        axes = self.function.function.axes
+        for op in self.field.body.body:
+            changes: dict[str, Any] = {}
+            if isinstance(op, Load | Store) and op.mem in places:
+                changes["index"] = tuple(places[op.mem](op.index))
+            elif without and isinstance(op, Reduce | Contract):
+                changes["over"] = tuple(axis for axis in op.over if axis not in without)
+            elif without and isinstance(type_ := getattr(op, "type", None), Tile):
+                changes["type"] = evolve(type_, axes=tuple((axis, axes[axis]) for axis, _ in type_.axes if axis not in without))
+            self.copy(op, **changes)
+        return self.finish()
 
     def finish(self) -> HirFunction:
         """The new field, which is launched and called as the old one."""

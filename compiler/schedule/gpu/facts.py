@@ -3,12 +3,10 @@ begin at a multiple of 16 bytes. Kernels are made for such facts, not for sizes:
 the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from compiler.hir.affine import Affine
-from compiler.hir.field_copy import FieldCopy, FreshNames
+from compiler.hir.field_copy import FieldCopy, FreshNames, Places
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
@@ -16,7 +14,7 @@ from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.machines.rates import H200, GpuRates
 from compiler.schedule.gpu.derived.table import ThreadTable
-from compiler.schedule.gpu.memory_order import in_order, memory_order, without_gaps
+from compiler.schedule.gpu.memory_order import in_order, memory_order, permuted, without_gaps
 from compiler.schedule.gpu.price.block_digits import BlockDigits
 from compiler.schedule.gpu.products.tiling import Tiling
 from compiler.schedule.launches import Product, Unit
@@ -102,7 +100,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     divisors = {name: unit for name, unit in facts.units if name not in lengths}
     names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
     steps = names | {name: Affine((), 1) for name, most in facts.magnitudes if most == 1 and name in facts.exact}
-    orders: dict[Value, tuple[int, ...]] = {}
+    orders: dict[Value, Places] = {}
     units: list[Unit] = []
     magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
     fresh = FreshNames(function)
@@ -126,16 +124,11 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
             type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
             if strides is not None and (order := memory_order(strides)) is not None:
-                orders[parameter] = order
+                orders[parameter] = lambda index, order=order: [*map(form, permuted(order, index))]
                 type = in_order(type, order)
             type = without_gaps(type)
         out.parameter(parameter, type, by_place[position].name if position in by_place else None)
     for counted in units:
         out.put(function.parameters[counted.place], out.body.index(Affine.of(counted.name) * counted.unit, counted.size))
-    for op in function.body.body:
-        changes: dict[str, Any] = {}
-        if isinstance(op, Load | Store) and op.mem in orders:
-            changes["index"] = tuple(form(op.index[dim]) for dim in orders[op.mem])
-        out.copy(op, **changes)
     about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
-    return out.finish(), tuple(units), about
+    return out.viewed(orders), tuple(units), about

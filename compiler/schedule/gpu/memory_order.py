@@ -23,9 +23,12 @@ def memory_order(strides: Sequence[Affine]) -> tuple[int, ...] | None:
 
 def in_order(mem: Mem, order: Sequence[int]) -> Mem:
     """The memory with its dimensions in another order."""
-    assert mem.strides is not None
-    dims, strides = (tuple(forms[dim] for dim in order) for forms in (mem.dims, mem.strides))
-    return evolve(mem, dims=dims, strides=strides)
+    return evolve(mem, dims=permuted(order, mem.dims), strides=permuted(order, mem.strides or ()))
+
+
+def permuted(order: Sequence[int], index: Sequence[Affine]) -> tuple[Affine, ...]:
+    """What belongs to each dimension, in another order."""
+    return tuple(index[dim] for dim in order)
 
 
 def without_gaps(mem: Mem) -> Mem:

@@ -51,12 +51,7 @@ def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pro
     for product in products:
         out.function.parameter(product.name, INDEX)
     out.names.update(_digits(out.body, Affine.of(row), order, extents, read))
-    for op in field.body.body:
-        if isinstance(op, Load | Store) and op.mem in whole:
-            out.copy(op, index=(Affine.of(row),))
-        else:
-            out.copy(op)
-    return out.finish(), tuple(products), facts
+    return out.viewed({memory: lambda index: [Affine.of(row)] for memory in whole}), tuple(products), facts
 
 
 def _order(field: HirFunction) -> tuple[str, ...] | None:

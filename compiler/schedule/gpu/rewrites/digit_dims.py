@@ -2,6 +2,7 @@
 the program said `x[n, g, c]`. Then each dim has an axis of its own, as operands of products want it."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy
@@ -29,14 +30,13 @@ def with_dims_of_digits(field: HirFunction) -> HirFunction:
     if not split:
         return field
     copy = FieldCopy.whole(field, {parameter: _divided(mem_of(parameter), dims) for parameter, dims in split.items()})
-    for op in field.body.body:
-        if isinstance(op, Load | Store) and op.mem in split:
-            every = [(form, _digits(field, form, extent)) for form, extent in zip(op.index, mem_of(op.mem).dims, strict=True)]
-            parts = [digits.axes if digits and step else (form,) for (form, digits), step in zip(every, split[op.mem], strict=True)]
-            copy.copy(op, index=tuple(Affine.of(part) for some in parts for part in some))
-        else:
-            copy.copy(op)
-    return copy.finish()
+
+    def digits(memory: Value, index: tuple[Affine, ...]) -> list[Affine]:
+        every = [(form, _digits(field, form, extent)) for form, extent in zip(index, mem_of(memory).dims, strict=True)]
+        parts = [digits.axes if digits and step else (form,) for (form, digits), step in zip(every, split[memory], strict=True)]
+        return [Affine.of(part) for some in parts for part in some]
+
+    return copy.viewed({memory: partial(digits, memory) for memory in split})
 
 
 def _split(field: HirFunction, memory: Value) -> list[int | None]:

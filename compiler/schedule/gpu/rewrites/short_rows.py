@@ -2,6 +2,7 @@
 is the index. So neighbours that a thread has along both are one vector, which a row alone is too short for."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, union_axes
@@ -24,12 +25,7 @@ def with_short_rows_joined(field: HirFunction) -> HirFunction:
     if not short:
         return field
     copy = FieldCopy.whole(field, {parameter: evolve(mem := mem_of(parameter), dims=tuple(_joined(mem, mem.dims))) for parameter in short})
-    for op in field.body.body:
-        if isinstance(op, Load | Store) and op.mem in short:
-            copy.copy(op, index=tuple(_joined(mem_of(op.mem), op.index)))
-        else:
-            copy.copy(op)
-    return copy.finish()
+    return copy.viewed({parameter: partial(_joined, mem_of(parameter)) for parameter in short})
 
 
 def _multiplies_matrices(op: Contract) -> bool:

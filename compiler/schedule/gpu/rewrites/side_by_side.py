@@ -4,7 +4,6 @@ of a norm. One long axis fills the threads of a block where several short ones d
 The extent of the one is a product of sizes, which no affine form is: a further parameter, that the launch computes."""
 
 from itertools import pairwise
-from typing import Any
 
 from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
@@ -14,7 +13,7 @@ from compiler.hir.field_copy import FieldCopy, FreshNames
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import INDEX, Mem, Tile
+from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.facts import Facts, multiplied
 from compiler.schedule.launches import Product
 from runtime.records import evolve, frozen
@@ -137,10 +136,6 @@ class _JoinedNames:
         whole = self.extent if dims[position] == length else dims[position] * self.each
         return (*dims[:position], whole, *dims[position + 2 :])
 
-    def tile(self, tile: Tile) -> Tile:
-        axes = [(name, self.extent if name == self.outer else extent) for name, extent in tile.axes if name != self.inner]
-        return evolve(tile, axes=tuple(axes))
-
 
 def in_one_axis(field: HirFunction, outer: str, inner: str) -> HirFunction | None:
     """The field (form F) with two axes as one, whether they stand side by side in all memories or not: what has them apart takes them from
@@ -170,14 +165,9 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
         out.parameter(parameter, type)
     if further is not None:
         out.function.parameter(further, INDEX)
-    for op in field.body.body:
-        changes: dict[str, Any] = {}
-        if isinstance(op, Load | Store) and op.mem in together:
-            others = {name: form for name, form in out.names.items() if name not in digits}
-            changes["index"] = tuple(form.substitute(others) for form in names.index(op.index))
-        elif isinstance(op, Reduce | Contract):
-            changes["over"] = tuple(axis for axis in op.over if axis != inner)
-        elif isinstance(getattr(op, "type", None), Tile):
-            changes["type"] = names.tile(op.type)  # type: ignore[attr-defined]
-        out.copy(op, **changes)
-    return out.finish()
+
+    def place(index: tuple[Affine, ...]) -> list[Affine]:
+        others = {name: form for name, form in out.names.items() if name not in digits}
+        return [form.substitute(others) for form in names.index(index)]
+
+    return out.viewed(dict.fromkeys(together, place), {inner})

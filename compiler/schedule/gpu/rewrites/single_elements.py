@@ -4,16 +4,15 @@ columns is a reduction as any other."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Contract, Reduce
-from compiler.hir.field_copy import FieldCopy
+from compiler.hir.field_copy import FieldCopy, Places
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import HirType, Mem, Tile
+from compiler.hir.types import HirType, Mem
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.products.product_sums import sum_of_loads
 from compiler.schedule.gpu.rewrites.residue_parts import without_known_guards
@@ -88,25 +87,17 @@ def _rebuilt(field: HirFunction, single: set[str], facts: Facts) -> HirFunction:
             copy.function.axis(axis, extent)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
     types: dict[Value, HirType] = {}
-    dims: dict[Value, range] = {}
+    places: dict[Value, Places] = {}
     for parameter in field.parameters:
         own = [op for op in accesses if op.mem is parameter]
         if not isinstance(parameter.type, Mem) or parameter.type.swizzle is not None:
             continue
         if not any(isinstance(op, Load) and op.pad is not None for op in own):
-            dims[parameter] = range(_left(parameter.type, [[copy.form(form) for form in op.index] for op in own], facts))
-            types[parameter] = _with_dims(parameter.type, dims[parameter])
+            left = _left(parameter.type, [[copy.form(form) for form in op.index] for op in own], facts)
+            types[parameter] = _with_dims(parameter.type, range(left))
+            places[parameter] = lambda index, left=left: [*map(copy.form, index[:left])]
     copy.parameters(types)
-    for op in field.body.body:
-        changes: dict[str, Any] = {}
-        if isinstance(op, Load | Store) and op.mem in dims:
-            changes["index"] = tuple(copy.form(op.index[dim]) for dim in dims[op.mem])
-        elif isinstance(op, Reduce | Contract):
-            changes["over"] = tuple(axis for axis in op.over if axis not in single)
-        elif isinstance(type_ := getattr(op, "type", None), Tile):
-            changes["type"] = evolve(type_, axes=tuple(pair for pair in type_.axes if pair[0] not in single))
-        copy.copy(op, **changes)
-    return copy.finish()
+    return copy.viewed(places, single)
 
 
 def _left(mem: Mem, indices: Sequence[Sequence[Affine]], facts: Facts) -> int:

@@ -2,6 +2,7 @@
 times. It is copied first, turned in squares through shared memory, and the windows read the copy."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy, FreshNames
@@ -14,6 +15,7 @@ from compiler.schedule.gpu.derived.launches import derived_launches
 from compiler.schedule.gpu.derived.nest import thread_nest
 from compiler.schedule.gpu.derived.search import is_near, lane_axis
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.memory_order import permuted
 from compiler.schedule.launches import Launches
 from runtime.records import evolve
 
@@ -67,9 +69,4 @@ def _reading(field: HirFunction, copies: dict[Value, tuple[Copied, tuple[int, ..
     reading = FieldCopy.whole(field)
     for memory, (copy, _) in copies.items():
         reading.parameter(memory, evolve(copy.mem, readonly=True), copy.name)
-    for op in field.body.body:
-        if isinstance(op, Load) and op.mem in copies:
-            reading.copy(op, index=tuple(reading.form(op.index[dim]) for dim in copies[op.mem][1]))
-        else:
-            reading.copy(op)
-    return reading.finish()
+    return reading.viewed({memory: partial(permuted, order) for memory, (_, order) in copies.items()})
