@@ -3,16 +3,16 @@ tanh near -1 leaves (every GELU by tanh has it), and quotients by `c + exp(u)` (
 is at least c and may be infinite, so a quarter of it has a reciprocal without subnormals, which the hardware gives in one instruction; a
 division that holds for all divisors takes eight."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator
 from math import log
 
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Const, Unary, dtype_of
-from compiler.hir.field_copy import FieldCopy
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
-from runtime.records import frozen
+from compiler.passes.rewrite import rewrite, rule
 
 _LOG2_E = 1 / log(2)
 _BASES = {"exp": _LOG2_E, "exp2": 1.0}
@@ -22,62 +22,60 @@ _SHARE = 0.25
 _CONSTANTS = 2.0**-60, 2.0**60
 """What stands beside an exponential: with less, a quarter of it might be subnormal."""
 
-
-@frozen
-class _Quotient:
-    """`numerator / (constant + 2^(power * exponent))`."""
-
-    numerator: Value | float
-    constant: float
-    power: float
-    exponent: Value
+_FAST = ("afn", "ftz")
 
 
 def with_logistics(field: HirFunction) -> HirFunction:
-    """The field with such quotients; itself where it has none."""
-    read = [value for op in field.body.body for value in op.operand_values]
-    sums = {op.result: parts for op in field.body.body if (parts := _sum(op, read)) is not None}
-    quotients = {op.result: parts for op in field.body.body if (parts := _divided(op, read)) is not None}
-    if not sums and not quotients:
+    """The field with such quotients; itself where it has none. What else reads a tanh, or an exponential, has it computed anyway."""
+    read = Counter(value.name for op in field.body.body for value in op.operand_values)
+    if not any(isinstance(op, Binary) and (_one_and_tanh(op) or _quotient(op)) for op in field.body.body):
         return field
-    out = FieldCopy.whole(field)
-    b, values = out.body, out.values
-    reciprocals: dict[Value, Value] = {}
-    """Of a quarter of the divisors, by the sums."""
-    for op in field.body.body:
-        quotient = next((parts[op.result] for parts in (sums, quotients) if op.results and op.result in parts), None)
-        scaled = _scaled(op, reciprocals)
-        if quotient is not None:
-            reciprocal = _reciprocal(b, quotient, values)
-            if op.result in sums:
-                reciprocals[op.result] = reciprocal
-            numerator = quotient.numerator
-            if isinstance(numerator, Value):
-                quotient_ = b.mul(b.mul(values[numerator], _number(b, _SHARE)), reciprocal)
-            else:
-                quotient_ = b.mul(_number(b, numerator * _SHARE), reciprocal)
-            out.put(op.result, quotient_)
-        elif scaled is not None:
-            factor, value, total = scaled
-            out.put(op.result, b.mul(b.mul(values[value], _number(b, 2 * _SHARE * factor)), reciprocals[total]))
-        else:
-            out.copy(op)
-    return out.finish()
+
+    @rule(Binary)
+    def one_and_tanh(op: Binary, b: Builder) -> Value | None:
+        "1 + tanh(u)  =>  2 / (1 + 2^(k u))"
+        found = _one_and_tanh(op)
+        if found is None or read[found.result.name] > 1:
+            return None
+        return b.mul(_number(b, 2 * _SHARE), _reciprocal(b, 1.0, -2 * _LOG2_E, found.value))
+
+    @rule(Binary)
+    def scaled(op: Binary, b: Builder) -> Value | None:
+        "(k / d) * (f * v)  =>  (v * (k f)) / d"
+        for total, other in _sides(op) if op.operator == "mul" else ():
+            numerator, factor = _factor(total), _factor(other)
+            if numerator is not None and factor is not None and _is_reciprocal(numerator[1]):
+                return b.mul(b.mul(factor[1], _number(b, numerator[0] * factor[0])), numerator[1])
+        return None
+
+    @rule(Binary)
+    def quotient(op: Binary, b: Builder) -> Value | None:
+        "n / (c + exp(u))  =>  n * (1 / (c + 2^(k u)))"
+        found = _quotient(op)
+        if found is None or read[op.right.name] > 1 or read[found[1].result.name] > 1:
+            return None
+        above = op.left.source
+        share = _number(b, float(above.value) * _SHARE) if isinstance(above, Const) else b.mul(op.left, _number(b, _SHARE))
+        return b.mul(share, _reciprocal(b, found[0], _BASES[found[1].operator], found[1].value))
+
+    return rewrite(field, [one_and_tanh, scaled, quotient])
 
 
 def _number(b: Builder, number: float) -> Value:
     return b.const(number, Tile("f32"))
 
 
-def _reciprocal(b: Builder, quotient: _Quotient, values: dict[Value, Value]) -> Value:
-    """1 over a quarter of the divisor. Factors of the exponent are one."""
-    power, exponent = quotient.power, quotient.exponent
+def _reciprocal(b: Builder, constant: float, power: float, exponent: Value) -> Value:
+    """1 over a quarter of the constant and 2 to a power times the exponent, of which factors are the power's."""
     while (factor := _factor(exponent)) is not None:
         power, exponent = power * factor[0], factor[1]
-    scaled = b.mul(values[exponent], _number(b, power))
-    exponential = b.emit(Unary(operator="exp2", value=scaled, flags=("afn", "ftz"))).result
-    divisor = b.fma(exponential, _number(b, _SHARE), _number(b, _SHARE * quotient.constant))
-    return b.emit(Binary(operator="div", left=_number(b, 1.0), right=divisor, flags=("afn", "ftz"))).result
+    exponential = b.emit(Unary(operator="exp2", value=b.mul(exponent, _number(b, power)), flags=_FAST)).result
+    divisor = b.fma(exponential, _number(b, _SHARE), _number(b, _SHARE * constant))
+    return b.emit(Binary(operator="div", left=_number(b, 1.0), right=divisor, flags=_FAST)).result
+
+
+def _is_reciprocal(value: Value) -> bool:
+    return isinstance(value.source, Binary) and value.source.operator == "div" and value.source.flags == _FAST
 
 
 def _factor(value: Value) -> tuple[float, Value] | None:
@@ -85,52 +83,33 @@ def _factor(value: Value) -> tuple[float, Value] | None:
     match value.source:
         case Unary(operator="neg", value=inner):
             return -1.0, inner
-        case Binary(operator="mul", left=Value(source=Const(value=number)), right=other) if dtype_of(value) == "f32":
-            return float(number), other
-        case Binary(operator="mul", left=other, right=Value(source=Const(value=number))) if dtype_of(value) == "f32":
-            return float(number), other
+        case Binary(operator="mul") as product if dtype_of(value) == "f32":
+            sides = ((float(side.source.value), other) for side, other in _sides(product) if isinstance(side.source, Const))
+            return next(sides, None)
         case _:
             return None
 
 
-def _scaled(op: Instruction, sums: dict[Value, Value]) -> tuple[float, Value, Value] | None:
-    """A product of a sum and a constant times another value: the constant, that value, the sum."""
-    if not isinstance(op, Binary) or op.operator != "mul":
-        return None
-    for total, other in ((op.left, op.right), (op.right, op.left)):
-        factor = _factor(other)
-        if total in sums and factor is not None:
-            return factor[0], factor[1], total
+def _sides(op: Binary) -> Iterator[tuple[Value, Value]]:
+    yield op.left, op.right
+    yield op.right, op.left
+
+
+def _one_and_tanh(op: Binary) -> Unary | None:
+    """The tanh that 1 is added to."""
+    for side, other in _sides(op) if op.operator == "add" and dtype_of(op.left) == "f32" else ():
+        match side.source, other.source:
+            case Const(value=1), Unary(operator="tanh", flags=flags) as tanh if "afn" in flags:
+                return tanh
     return None
 
 
-def _sum(op: Instruction, read: Sequence[Value]) -> _Quotient | None:
-    """A sum of 1 and a tanh that nothing else reads."""
-    if not isinstance(op, Binary) or op.operator != "add" or dtype_of(op.result) != "f32":
-        return None
-    for side, other in ((op.left, op.right), (op.right, op.left)):
+def _quotient(op: Binary) -> tuple[float, Unary] | None:
+    """The constant, and the exponential that is added to it, of a divisor."""
+    total, fast = op.right.source, op.operator == "div" and "afn" in op.flags and dtype_of(op.left) == "f32"
+    for side, other in _sides(total) if fast and isinstance(total, Binary) and total.operator == "add" else ():
         match side.source, other.source:
-            case Const(value=1), Unary(operator="tanh", value=inner, flags=flags) if "afn" in flags and read.count(other) == 1:
-                return _Quotient(2.0, 1.0, -2 * _LOG2_E, inner)
-            case _:
-                pass
-    return None
-
-
-def _divided(op: Instruction, read: Sequence[Value]) -> _Quotient | None:
-    """A quotient by the sum of a constant and an exponential that nothing else reads."""
-    if not isinstance(op, Binary) or op.operator != "div" or "afn" not in op.flags or dtype_of(op.result) != "f32":
-        return None
-    total = op.right.source
-    if not isinstance(total, Binary) or total.operator != "add" or read.count(op.right) != 1:
-        return None
-    for side, other in ((total.left, total.right), (total.right, total.left)):
-        match side.source, other.source:
-            case Const(value=number), Unary(operator=operator, value=inner, flags=flags) if operator in _BASES and "afn" in flags:
-                if read.count(other) == 1 and _CONSTANTS[0] <= number <= _CONSTANTS[1]:
-                    numerator = op.left.source
-                    above = float(numerator.value) if isinstance(numerator, Const) else op.left
-                    return _Quotient(above, float(number), _BASES[operator], inner)
-            case _:
-                pass
+            case Const(value=number), Unary(operator=operator, flags=flags) as found if operator in _BASES and "afn" in flags:
+                if _CONSTANTS[0] <= number <= _CONSTANTS[1]:
+                    return float(number), found
     return None
