@@ -3,6 +3,7 @@ begin at a multiple of 16 bytes. Kernels are made for such facts, not for sizes:
 the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.field_copy import FieldCopy, FreshNames, Places
@@ -116,6 +117,10 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     by_place = {unit.place: unit for unit in units}
     out = FieldCopy(function, names)
     form = out.form
+
+    def place(order: tuple[int, ...], index: tuple[Affine, ...]) -> list[Affine]:
+        return [*map(form, permuted(order, index))]
+
     out.axes()
     for position, parameter in enumerate(function.parameters):
         type = parameter.type
@@ -124,7 +129,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
             type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
             if strides is not None and (order := memory_order(strides)) is not None:
-                orders[parameter] = lambda index, order=order: [*map(form, permuted(order, index))]
+                orders[parameter] = partial(place, order)
                 type = in_order(type, order)
             type = without_gaps(type)
         out.parameter(parameter, type, by_place[position].name if position in by_place else None)

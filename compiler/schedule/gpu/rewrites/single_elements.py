@@ -3,6 +3,7 @@ field, whether it has rows and columns, whether a sum runs along one axis, is th
 columns is a reduction as any other."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 from compiler.analysis.recognise import product_sum
@@ -86,6 +87,10 @@ def _rebuilt(field: HirFunction, single: set[str], facts: Facts) -> HirFunction:
         if axis not in single:
             copy.function.axis(axis, extent)
     accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+
+    def kept(left: int, index: tuple[Affine, ...]) -> list[Affine]:
+        return [*map(copy.form, index[:left])]
+
     types: dict[Value, HirType] = {}
     places: dict[Value, Places] = {}
     for parameter in field.parameters:
@@ -95,7 +100,7 @@ def _rebuilt(field: HirFunction, single: set[str], facts: Facts) -> HirFunction:
         if not any(isinstance(op, Load) and op.pad is not None for op in own):
             left = _left(parameter.type, [[copy.form(form) for form in op.index] for op in own], facts)
             types[parameter] = _with_dims(parameter.type, range(left))
-            places[parameter] = lambda index, left=left: [*map(copy.form, index[:left])]
+            places[parameter] = partial(kept, left)
     copy.parameters(types)
     return copy.viewed(places, single)
 
