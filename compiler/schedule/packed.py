@@ -26,15 +26,15 @@ from collections.abc import Mapping, Sequence
 
 from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import Affine
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.core import Cast, Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.machines.cpu import CpuMachine
+from compiler.machines.units.dots import DotUnit
 from compiler.passes.joined_axes import inside
 from compiler.schedule.combination import PairReduction, combination
-from compiler.schedule.dots import DotPanels, dot_panels
 from compiler.schedule.field import contiguity
 from compiler.schedule.padded import PaddedSource, dense_axes, padded_source
 from compiler.schedule.pieces import lower, single
@@ -57,8 +57,27 @@ MOST_THIN, THIN_ROWS = 6, 8
 FEW_COLUMNS = {1: 8, 2: 6, 3: 4}
 """Of products of few columns, whose rows are read in place: vectors that hold all columns, and rows that are taken together."""
 
+HALF = 128
+"""Between a byte without a sign and one with it."""
+
 PANEL, TURNED, GROUP, THIN, FEW = "p", "t", "h", "v", "f"
 """Digits of axes: inside a panel, of squares that are turned, of an instruction's terms, and of rows where columns are very few, or few."""
+
+
+@frozen(eq=False)
+class DotPanels:
+    """What panels hold of terms that an instruction takes several at a time: the dtypes of `rows` and `columns`; `shift`: what is added to
+    rows that have another sign."""
+
+    unit: DotUnit
+    rows: str
+    columns: str
+    shift: int = 0
+
+    @property
+    def memory(self) -> str:
+        """The dtype of the memory of both."""
+        return self.unit.factors[0]
 
 
 @frozen(eq=False)
@@ -265,3 +284,21 @@ def in_blocks(field: HirFunction, packing: Packing) -> tuple[Packing, tuple[Unhe
     packing = evolve(packing, depth=size(summed, packing.depth, packing.lanes), block=(high, wide))
     why = [Unheeded("tile", named(field, axis), why) for axis, why in left.items()]
     return packing, (*why, *untiled(field, {packing.rows.plan.axis, packing.columns.plan.axis, summed}, "matrices follow one another"))
+
+
+def dot_panels(product: PairReduction, rows: Value, columns: Value, machine: CpuMachine) -> DotPanels | None:
+    """How panels are multiplied by an instruction of the machine; None where it has none for these operands."""
+    if not product.sums or product.guard is not None or len(product.k) != 1:
+        return None
+    factors = [dtype_of(each.source.value if isinstance(each.source, Cast) else each) for each in (rows, columns)]
+    bytes_, words = {"i8", "u8"}, {"i8", "u8", "i16"}
+    for unit in machine.dots:
+        if product.dtype in unit.sums and unit.factors == ("u8", "i8") and bytes_.issuperset(factors):
+            if factors[0] != factors[1]:
+                return DotPanels(unit, factors[0], factors[1])
+            other, shift = ("u8", HALF) if factors[0] == "i8" else ("i8", -HALF)
+            return DotPanels(unit, other, factors[1], shift)
+        fits = words.issuperset(factors) if unit.factors == ("i16", "i16") else unit.factors == tuple(factors)
+        if product.dtype in unit.sums and fits and unit.factors != ("u8", "i8"):
+            return DotPanels(unit, *unit.factors)
+    return None

@@ -4,6 +4,7 @@ loops there are, and which targets they compute, `place` decides."""
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -13,7 +14,6 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
-from compiler.schedule.kept_order import breach
 from compiler.schedule.pieces import half, lower, rows_left_over, wide
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -21,7 +21,7 @@ from compiler.schedule.table import AxisPlan, Table
 
 class TileValues:
     def __init__(self, field: HirFunction, table: Table) -> None:
-        if broken := breach(field, table):
+        if broken := _order_broken(field, table):
             raise NotPlaceable(broken)
         self.field = field
         self.table = table
@@ -282,3 +282,16 @@ class TileValues:
 
 def _is_accumulator(target: Target, value: Value) -> bool:
     return isinstance(target, Contract) and value is target.accumulator
+
+
+def _order_broken(field: HirFunction, table: Table) -> str:
+    """Where a table would change the order of sums that have a written one, in words; empty where it doesn't."""
+    order = [plan.axis for plan in table.plans]
+    for op in in_written_order(field):
+        for axis in op.over:
+            plan = next((plan for plan in table.plans if plan.axis == axis), None)
+            if plan is not None and (plan.place not in ("time", "once") or plan.tile != 1):
+                return f"the sum along `{axis}` keeps its order"
+        if [axis for axis in order if axis in op.over] != [axis for axis in op.over if axis in order]:
+            return f"the sum along {' and '.join(f'`{axis}`' for axis in op.over)} keeps its order"
+    return ""

@@ -17,9 +17,8 @@ from compiler.hir.types import INDEX, Mem
 from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import choose
 from compiler.schedule.gpu.derived.instances import ThreadInstances
-from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import derived_extents, most_terms, thread_nest
-from compiler.schedule.gpu.derived.search import candidates
+from compiler.schedule.gpu.derived.search import candidates, derived_launches, near_tables
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts, specialised
 from compiler.schedule.gpu.rewrites.turned_operands import turned_launches

@@ -29,8 +29,7 @@ from compiler.schedule.gpu.marches.marching import march_of, marched
 from compiler.schedule.gpu.marches.staged_march import staged_march
 from compiler.schedule.gpu.marches.staged_march_launch import launch_staged
 from compiler.schedule.gpu.nests.barriers import Barriers
-from compiler.schedule.gpu.nests.block_sizes import are_long, fits_a_thread, in_words, threads_for_loops
-from compiler.schedule.gpu.nests.cooperate import Cooperation, counts_of
+from compiler.schedule.gpu.nests.cooperate import Cooperation, are_long, counts_of, fits_a_thread, in_words, threads_for_loops
 from compiler.schedule.gpu.nests.disjoint_launches import DisjointLaunches, mark_memory, where_not_late
 from compiler.schedule.gpu.nests.nest_units import counted_in_units
 from compiler.schedule.gpu.nests.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in

@@ -27,9 +27,8 @@ from compiler.schedule.gpu.cuts.checked import checked_before, without_checks
 from compiler.schedule.gpu.cuts.cuts import cuts, products_of
 from compiler.schedule.gpu.cuts.cutting import one_after_the_other
 from compiler.schedule.gpu.cuts.workspaces import copied_before, copied_behind
-from compiler.schedule.gpu.derived.launches import derived_launches, near_tables
 from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
-from compiler.schedule.gpu.derived.search import lanes_of
+from compiler.schedule.gpu.derived.search import derived_launches, lanes_of, near_tables
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.library.scans import scan_launches, scan_plan

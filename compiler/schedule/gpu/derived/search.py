@@ -1,5 +1,5 @@
-"""The tables of a nest, best-priced first: registers along the axes by neighbours of the best, for each of them some ways to stand
-threads."""
+"""The launch of a field that a thread's values follow from, and its tables, best-priced first: registers along the axes by neighbours of
+the best, for each of them some ways to stand threads."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -7,13 +7,16 @@ from math import prod
 
 from compiler.hir.core import Compare, Const, Contract, InBounds, Index, Reduce
 from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.derived.accesses import strides_of
 from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, TooManyValues
-from compiler.schedule.gpu.derived.nest import ThreadNest
+from compiler.schedule.gpu.derived.nest import ThreadNest, thread_nest
 from compiler.schedule.gpu.derived.price import LINE, ThreadPrice, ThreadWork, price, work_of
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
+from compiler.schedule.gpu.derived.written import derived_launch
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.launches import Launches
 from runtime.records import frozen
 
 MOST_REGISTERS = 64
@@ -34,6 +37,10 @@ LEAST_LANES = 16
 """Of an axis that lanes lie along for what they read."""
 VALUES = 14000
 """Numbered values of all ways together, about."""
+NEAR = 1.15
+"""Times the best price: what the model may be wrong by."""
+MOST = 5
+"""Tables that are tried on a device."""
 
 
 @frozen(eq=False)
@@ -44,6 +51,43 @@ class PricedTable:
     price: ThreadPrice
     everywhere: ThreadInstances
     inside: ThreadInstances | None
+
+
+def derived_launches(field: HirFunction, facts: Facts) -> Launches | None:
+    """None for a field that isn't of the shape."""
+    nest = thread_nest(field)
+    if nest is None:
+        return None
+    best = priced(nest, facts.table, facts) if facts.table is not None else next(iter(candidates(nest, facts)), None)
+    if best is None:
+        return None
+    launch = derived_launch(nest, best.table, best.everywhere, best.inside)
+    return Launches((launch,), (), words=words_of(best, nest.axes))
+
+
+def near_tables(field: HirFunction, facts: Facts) -> list[tuple[ThreadTable, float]]:
+    """The table with the best price, and others that may be as fast, with their nanoseconds: of each way to give registers the best, then
+    the best one's threads in another way. None for a field that isn't of the shape."""
+    nest = thread_nest(field)
+    every = candidates(nest, facts) if nest is not None else []
+    near = [each for each in every if each.price.nanoseconds <= NEAR * every[0].price.nanoseconds]
+    first: dict[tuple[int, ...], PricedTable] = {}
+    for each in near:
+        first.setdefault(each.table.registers, each)
+    others = [each for each in near if each not in first.values()]
+    chosen = [*first.values()][: MOST - 1] + others[:1]
+    return [(each.table, each.price.nanoseconds) for each in chosen]
+
+
+def words_of(chosen: PricedTable, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a table says, and why it was taken."""
+    table = chosen.table
+    along = zip(axes, table.registers, table.threads, strict=False)
+    parts = [f"{axis}: {registers} x {threads}" for axis, registers, threads in along if registers * threads > 1]
+    words = [f"elements of a thread x threads of a block, by axis: {', '.join(parts)}"]
+    if chosen.inside is not None:
+        words.append("threads away from the edges have code of their own")
+    return (*words, chosen.price.words())
 
 
 def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:

@@ -4,6 +4,7 @@ loop outside of spread ones goes the same way in all threads, and barriers may s
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, LoopHandle
@@ -16,8 +17,12 @@ from compiler.hir.types import Mem, Slot, Space, bytes_of
 from compiler.schedule.gpu.nests.barriers import Barriers, hands_over, slots_changed
 from compiler.schedule.gpu.nests.spread import JoinedCells, Spread, dtype_in, is_plain, is_single
 from compiler.schedule.gpu.tiles.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.launches import SHARED_ALIGN, LaunchSizedShared
+from compiler.schedule.launches import LONG, SHARED_ALIGN, LaunchSizedShared
 from compiler.schedule.stages import InstructionCopy, Start, iterations
+from compiler.schedule.threads import BLOCK
+
+THREAD_BYTES = 16 * 1024
+"""Scratch memory that a thread may have: with more, its block has it."""
 
 
 class Cooperation(InstructionCopy):
@@ -204,3 +209,31 @@ def turns_of(b: Builder, count: Value, number: Value, stride: Value) -> Value:
     """How many of `number`, `number + stride` and so on lie below the count."""
     left = b.op("max", b.sub(count, number), b.const(0, "index"))
     return b.op("div", b.add(left, b.sub(stride, b.const(1, "index"))), stride, name="turns")
+
+
+# ---- what a thread or a block is enough for ----
+
+
+def fits_a_thread(memories: Sequence[Value]) -> bool:
+    """Whether each thread can have memories like these of its own."""
+    types = [mem_of(mem) for mem in memories]
+    extents = [dim.value for type in types for dim in type.dims]
+    return None not in extents and sum(bytes_of(t.dtype) * prod(dim.value or 0 for dim in t.dims) for t in types) <= THREAD_BYTES
+
+
+def are_long(extents: Sequence[Affine]) -> bool:
+    """Whether extents are surely worth a block's threads."""
+    return all((extent.value or 0) >= LONG for extent in extents)
+
+
+def threads_for_loops(extents: Sequence[Affine] | None, lanes: int) -> int:
+    """Threads for loops of these extents: no more warps of so many lanes than the longest fills."""
+    known = [extent.value for extent in extents] if extents is not None else [None]
+    longest = max((value for value in known if value is not None), default=BLOCK)
+    return BLOCK if None in known else min(BLOCK, max(lanes, -(-longest // lanes) * lanes))
+
+
+def in_words(spreads: Mapping[For, Spread]) -> str:
+    """The spread loops in words, each name once."""
+    names = (", ".join(loop.written for loop in spread.loops) for spread in spreads.values())
+    return f"the loop over {'; '.join(dict.fromkeys(names))}"

@@ -11,9 +11,8 @@ from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cuts.workspaces import Copied, copied_before
-from compiler.schedule.gpu.derived.launches import derived_launches
 from compiler.schedule.gpu.derived.nest import thread_nest
-from compiler.schedule.gpu.derived.search import is_near, lane_axis
+from compiler.schedule.gpu.derived.search import derived_launches, is_near, lane_axis
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.memory_order import permuted
 from compiler.schedule.launches import Launches

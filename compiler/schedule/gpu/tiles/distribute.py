@@ -23,8 +23,7 @@ from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.tiles.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
-from compiler.schedule.gpu.tiles.combine import combine_over_threads
-from compiler.schedule.gpu.tiles.combine_clusters import combine_over_cluster
+from compiler.schedule.gpu.tiles.combine import combine_over_cluster, combine_over_threads
 from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, reading
 from compiler.schedule.gpu.tiles.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.tiles.taking_part import bounds_of, guard_of, steps_between
