@@ -1,7 +1,7 @@
 """What a field computes, read off its values: map, transposition, reduction, contraction, convolution, row chain, attention, scan.
 Facts for the schedule and for the checked promise of `@kernel`; it changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from compiler.analysis.accesses import reorders
@@ -153,16 +153,17 @@ def _chained(facts: FieldFacts) -> bool:
     return False
 
 
-def instructions_below(value: Value) -> Iterator[Instruction]:
-    """Every instruction that the value is computed from, each once."""
-    stack, seen = [value], set()
+def instructions_below(*values: Value, enter: Callable[[Instruction], bool] = lambda op: True) -> Iterator[Instruction]:
+    """Every instruction that values are computed from, each once; not what is below those that `enter` says no of."""
+    stack, seen = [*values], set[int]()
     while stack:
         op = stack.pop().source
         if op is None or id(op) in seen:
             continue
         seen.add(id(op))
         yield op
-        stack.extend(op.operand_values)
+        if enter(op):
+            stack.extend(op.operand_values)
 
 
 def only_product(field: HirFunction) -> ProductSum | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from math import prod
 
-from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.recognise import ProductSum, instructions_below, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.core import Combine, Contract, Reduce, Scan, Select, dtype_of, names_of_axes
@@ -454,18 +454,8 @@ def _block_product(
 
 def loads_of(product: ProductSum) -> list[Instruction]:
     """Loads that the factors are computed from, other reductions not entered."""
-    loads: list[Instruction] = []
-    waiting, seen = [product.a, product.b], set()
-    while waiting:
-        value = waiting.pop()
-        if value in seen or value.source is None:
-            continue
-        seen.add(value)
-        if isinstance(value.source, Load):
-            loads.append(value.source)
-        elif not isinstance(value.source, Reduce | Contract):
-            waiting += value.source.operand_values
-    return loads
+    ops = instructions_below(product.a, product.b, enter=lambda op: not isinstance(op, Load | Reduce | Contract))
+    return [op for op in ops if isinstance(op, Load)]
 
 
 def axes_of(op: Instruction) -> set[str]:

@@ -4,6 +4,7 @@ some of these. Where it holds nothing is compared or masked; where it fails noth
 
 from collections.abc import Iterable, Mapping
 
+from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Compare, Const, Contract, InBounds, Index, Reduce, Scan, Select
@@ -31,16 +32,9 @@ def bounds_of(condition: Value) -> list[Affine] | None:
 
 def edges_of(target: Reduce) -> set[Value]:
     """Conditions under which terms of a reduction are loaded at affine indices, and else from the edges of a memory."""
-    edges, seen, waiting = set[Value](), set[Value](), list(target.values)
-    while waiting:
-        op = (value := waiting.pop()).source
-        if value in seen or op is None or isinstance(op, Reduce | Contract | Scan):
-            continue
-        seen.add(value)
-        if isinstance(op, Select) and isinstance(op.then.source, Load) and op.then.source.where is op.condition and bounds_of(op.condition):
-            edges.add(op.condition)
-        waiting += op.operand_values
-    return edges
+    ops = instructions_below(*target.values, enter=lambda op: not isinstance(op, Reduce | Contract | Scan))
+    chosen = [(op.condition, op.then.source) for op in ops if isinstance(op, Select)]
+    return {where for where, load in chosen if isinstance(load, Load) and load.where is where and bounds_of(where)}
 
 
 def _form(value: Value) -> Affine | None:

@@ -5,7 +5,7 @@ transcendental function each time, the value goes to a buffer along the axes tha
 A contraction that reads a kept value reads it along an axis of its own (a copy of the axis, same extent), so that the table may
 walk the buffer once as vectors and once as the rows of a product."""
 
-from compiler.analysis.recognise import product_sum
+from compiler.analysis.recognise import instructions_below, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -196,17 +196,8 @@ class _Rebuilding:
 
     def closure(self, value: Value) -> list[Value]:
         """Kept values that the value is computed from without a reduction between."""
-        stored, waiting, seen = [], [value], set()
-        while waiting:
-            current = waiting.pop()
-            if current in seen or current.source is None:
-                continue
-            seen.add(current)
-            if current in self.kept:
-                stored.append(current)
-            elif not isinstance(current.source, Reduce | Contract):
-                waiting += current.source.operand_values
-        return stored
+        ops = instructions_below(value, enter=lambda op: self.kept.keys().isdisjoint(op.results) and not isinstance(op, Reduce | Contract))
+        return [result for op in ops for result in op.results if result in self.kept]
 
     def form(self, form: Affine, renamed: tuple[tuple[str, str], ...]) -> Affine:
         names: dict[str, Affine | str] = dict(renamed)

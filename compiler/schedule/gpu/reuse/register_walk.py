@@ -8,6 +8,7 @@ from itertools import product
 from math import ceil, prod
 
 from compiler.analysis.accesses import constraints_of
+from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -21,7 +22,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of, is_float
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
-from compiler.schedule.gpu.reuse.reuse import ReusedTerms, are_copied, axes_of, behind, copied
+from compiler.schedule.gpu.reuse.reuse import ReusedTerms, are_copied, axes_of, copied
 from compiler.schedule.gpu.rewrites.whole_results import skipped
 from compiler.schedule.gpu.tiles.combine import combine_over_threads
 from compiler.schedule.gpu.tiles.distribute import Distributing
@@ -408,7 +409,7 @@ class Slice:
     def _lanes(self, axis: str, extent: int) -> int:
         """Elements along the axis that a thread loads at once: as many as all addresses are known to be multiples of."""
         placing, field = self.placing, self.placing.field
-        loads = [op for op in (value.source for value in behind([self.value])) if isinstance(op, Load) and axis in axes_of(op.results[0])]
+        loads = [op for op in instructions_below(self.value) if isinstance(op, Load) and axis in axes_of(op.results[0])]
         lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op in loads) if loads else 1
         declared = placing.out.function.axes.get(SIMD)
         if lanes == 1 or extent % lanes or field.axes[axis].divisor % lanes or (declared is not None and declared.value != lanes):
@@ -469,7 +470,7 @@ class Slice:
 def _contiguous(value: Value, axis: str) -> int:
     """How many loads behind a value step to the next element along the axis, except where a digit of it carries over, less those that step
     further."""
-    loads = [op for op in (each.source for each in behind([value])) if isinstance(op, Load)]
+    loads = [op for op in instructions_below(value) if isinstance(op, Load)]
     steps = [(mem_of(op.mem), [Affine.of(axis) * form.coefficient(axis) for form in op.index]) for op in loads]
     return sum(1 if steps_by_one(mem, index, axis) else -1 for mem, index in steps if any(form != Affine() for form in index))
 

@@ -2,8 +2,9 @@
 as in `sum((x[i, k] - y[j, k]) ** 2)`, the nearest of such sums along `j`, or what all bodies do to one of them. Any terms and any
 reduction, products on matrix units excepted."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
@@ -72,13 +73,13 @@ def reused_terms(field: HirFunction, about: Callable[[Affine], int] | None = Non
     if any(isinstance(op, Contract) for op in ops):
         return None
     reductions = [op for op in ops if isinstance(op, Reduce)]
-    sums = [op for op in reductions if not any(isinstance(value.source, Reduce) for value in behind(op.values))]
+    sums = [op for op in reductions if not any(isinstance(below, Reduce) for below in instructions_below(*op.values))]
     later = [op for op in reductions if op not in sums]
     if len({op.over for op in sums}) != 1 or any(len(op.values) > 1 for op in sums):
         return None
     over, common = sums[0].over, common_axes(field)
     below = {axis for op in later for axis in op.over}
-    loads = [value.source for value in behind([op.values[0] for op in sums]) if isinstance(value.source, Load)]
+    loads = [below for below in instructions_below(*(op.values[0] for op in sums)) if isinstance(below, Load)]
     if not {*common, *over, *below} >= set(field.axes) or {*over, *below}.intersection(common) or below.intersection(over):
         return None
     if any(set(op.over) != below or not set(over).isdisjoint(axes_of(*op.values)) for op in later):
@@ -136,25 +137,13 @@ def _shared(value: Value, depth: str, blocked: set[str], inner: set[Value]) -> I
     axes = axes_of(value)
     if depth not in axes or value in inner:
         return
-    if not blocked <= axes and dtype_of(value) not in ("i1", "index") and any(isinstance(v.source, Load) for v in behind([value])):
+    if not blocked <= axes and dtype_of(value) not in ("i1", "index") and any(isinstance(op, Load) for op in instructions_below(value)):
         yield value
         return
     inner.add(value)
     assert value.source is not None
     for operand in value.source.operand_values:
         yield from _shared(operand, depth, blocked, inner)
-
-
-def behind(values: Iterable[Value]) -> Iterator[Value]:
-    """Values and what they are computed from."""
-    waiting, seen = list(values), set[Value]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen or value.source is None:
-            continue
-        seen.add(value)
-        yield value
-        waiting += value.source.operand_values
 
 
 def _is_fused(op: Reduce) -> bool:
