@@ -95,11 +95,12 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
+    alone = (LaunchChoice(facts),)
     if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not most_terms(field)):
-        return (LaunchChoice(facts),)
+        return alone
     prepared = _prepared(field, facts)
     if prepared is None:
-        return (LaunchChoice(facts),)
+        return alone
     known: HirFunction | None = prepared.field
     if residue_parts(prepared.field, prepared.facts) is not None:
         known = residues_together(prepared.field)
@@ -110,16 +111,15 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
         known = None
     if known is None:
-        return (LaunchChoice(facts),)
+        return alone
     exact = dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:
         exact[size.name] = size.value(exact)
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = _product_of(known, about)
-    if product is None:
-        return (LaunchChoice(facts),)
-    return tuple(LaunchChoice(evolve(facts, tiling=candidate.tiling), candidate.nanoseconds) for candidate in candidates(product.ways))
+    ways = () if product is None else candidates(product.ways)
+    return tuple(LaunchChoice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in ways) or alone
 
 
 def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
@@ -268,10 +268,8 @@ def _attention(field: HirFunction, facts: Facts) -> Launches | None:
 
 def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
     attention = attention_on_warps(field, facts)
-    if attention is None:
-        return None
-    placing = AttentionLaunch(field, attention, WarpsBlock, RESIDENT)
-    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+    placing = None if attention is None else AttentionLaunch(field, attention, WarpsBlock, RESIDENT)
+    return None if placing is None else evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
 
 
 def _chain(field: HirFunction, facts: Facts) -> Launches | None:
