@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import Atomic, Shuffle, Vote
+from compiler.hir.gpu import Atomic, Vote
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
 from compiler.schedule.gpu.library.number_bits import bits_of, from_bits, unsigned
-from compiler.schedule.gpu.tiles.reduction import combined, identities
+from compiler.schedule.gpu.tiles.reduction import combined, identities, of_first_lane, over_lanes
 from runtime.records import frozen
 
 GROUP = 32
@@ -83,11 +83,7 @@ class LookBack:
 
     def of_all_lanes(self, b: Builder, value: Value) -> Value:
         """What all lanes make, in every lane."""
-        distance = 1
-        while distance < GROUP:
-            other = b.emit(Shuffle(mode="xor", value=value, lane=b.const(distance, "i32"))).result
-            value, distance = self.joined(b, value, other), 2 * distance
-        return b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"))).result
+        return of_first_lane(b, over_lanes(b, self.monoid, [value], GROUP))[0]
 
     def publish(self, b: Builder, memory: Value, around: Sequence[str], tile: Value, value: Value, where: Value) -> None:
         with b.when(where) as inner:

@@ -48,7 +48,7 @@ def block_reduced(
     values = over_lanes(b, monoid, values, min(threads, lanes), partial)
     if count == 1:
         b.emit(SyncThreads())
-        return _of_first_lane(b, values)
+        return of_first_lane(b, values)
     lane = b.op("rem", thread, b.const(lanes, "index"), name="lane")
     warp = b.op("div", thread, b.const(lanes, "index"), name="warp")
     with b.when(b.op("eq", lane, b.const(0, "index"))) as inner:
@@ -61,7 +61,7 @@ def block_reduced(
     position = b.op("min", lane, b.const(count - 1, "index"))
     nothing = identities(b, monoid, [dtype_of(value) for value in values])
     parts = [b.select(inside, b.load(slot, [position.name]), none) for slot, none in zip(through, nothing, strict=True)]
-    return _of_first_lane(b, over_lanes(b, monoid, parts, 1 << (count - 1).bit_length()))
+    return of_first_lane(b, over_lanes(b, monoid, parts, 1 << (count - 1).bit_length()))
 
 
 @frozen
@@ -84,7 +84,7 @@ def over_lanes(b: Builder, monoid: str, values: Sequence[Value], lanes: int, par
     return list(values)
 
 
-def _of_first_lane(b: Builder, values: Sequence[Value]) -> list[Value]:
+def of_first_lane(b: Builder, values: Sequence[Value]) -> list[Value]:
     first = b.const(0, "i32")
     return [b.emit(Shuffle(mode="idx", value=value, lane=first)).result for value in values]
 
