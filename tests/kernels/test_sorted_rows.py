@@ -146,10 +146,25 @@ def test_a_row_outside_is_told_of_and_nothing_else_is_written() -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_one_row_takes_all_terms_of_many_shares(dtype: str) -> None:
-    """The launch behind joins what shares leave, several of its teams a part each."""
+    """What shares leave of it is added up behind."""
     v, k = RANDOM.integers(-99, 99, (3000, 5)).astype(NUMPY[dtype]), np.full(3000, 1234, np.int32)
     k[:40], k[-300:] = 3, 1300
     assert np.array_equal(zynml.compile(text_of(dtype), device=DEVICE, sanitize=True).f(v, k, 2000), exact(v, k, 2000))
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_runs_of_all_lengths_beside_each_other(fresh: bool) -> None:
+    """Of a share and less, of several, with and without what is left of a share at both ends; rows between them have none."""
+    lengths = [1, 127, 128, 129, 255, 1, 256, 257, 383, 2, 384, 511, 3, 128, 640, 100]
+    k = np.repeat(3 * np.arange(len(lengths)) + 1, lengths).astype(np.int32)
+    v = RANDOM.integers(-99, 99, (len(k), 37)).astype(np.float32)
+    order, rows = RANDOM.permutation(len(k)), 3 * len(lengths) + 2000
+    if fresh:
+        result = zynml.compile(text_of("f32"), device=DEVICE, sanitize=True).f(v, k[order], rows)
+    else:
+        text = "def f(t: tensor[M, C], v: tensor[N, C], k: tensor[N, i32]) { compute(mut t, v, k) { for i in 0..N, c in 0..C: t[k[i], c] += v[i, c] } }"
+        zynml.compile(text, device=DEVICE, sanitize=True).f(result := np.zeros((rows, 37), np.float32), v, k[order])
+    assert np.array_equal(result, exact(v, k[order], rows))
 
 
 @pytest.mark.parametrize(("rows", "columns", "passes"), [(100, 40, 1), (30_000, 5, 2), (100_000, 5, 3), (1 << 25, 5, 4)])

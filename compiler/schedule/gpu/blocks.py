@@ -44,7 +44,7 @@ from compiler.schedule.gpu.ragged.staged_rows import StagedRows, staged_rows
 from compiler.schedule.gpu.scattered.scatter_sums import ScatterSum
 from compiler.schedule.gpu.scattered.scattered import ScatteredSums, is_relaxed, scattered_sums
 from compiler.schedule.gpu.scattered.scattered_launches import Scattering
-from compiler.schedule.gpu.scattered.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares
+from compiler.schedule.gpu.scattered.sorted_row_sums import SortedRowNest, SortedRowSums, left_of_shares, runs_of_rows
 from compiler.schedule.gpu.scattered.sorted_rows import methods_of, rows_to_sort, with_sorted_rows
 from compiler.schedule.gpu.tiles.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
@@ -74,7 +74,7 @@ def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -
     for op in [op for op in nest.body.body if isinstance(op, For)]:
         if (found := rows_to_sort(op, nest, facts, known)) is not None:
             nest, keys, rows = with_sorted_rows(nest, found)
-            sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known))
+            sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known), runs_of_rows(found))
     return _Scheduling(nest, analyse(nest) if sorted_ else facts, known, sorted=sorted_).run()
 
 
@@ -126,7 +126,9 @@ class _Scheduling:
         counts = (*(parts.taken for parts in self.parted.values() if parts is not None), *self.marks.values())
         zeros = frozenset(around.others[value] for value in counts if value in around.others)
         words = "the nest as written", *self.words
-        return counted_in_units(Launches(tuple(stages), tuple(around.memories), words, zeros=zeros), self.nest, self.known)
+        whole = frozenset(rows.found.target.name for rows in self.sorted.values() if rows.found.whole)
+        launches = Launches(tuple(stages), tuple(around.memories), words, zeros=zeros, covered=whole)
+        return counted_in_units(launches, self.nest, self.known)
 
     def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> SortNest | None:
         """The nest in front of a sort, where it does nothing but compute the elements."""
@@ -158,7 +160,7 @@ class _Scheduling:
     def groups(self, alone: Mapping[For, Spread]) -> Around:
         def partial(op: For) -> dict[Value, Mem]:
             if op in self.sorted:
-                return {(left := self.sorted[op].left): mem_of(left)}
+                return self.sorted[op].memories
             if op in self.scattered:
                 targets = (target for method in self.methods[op] for target in (*method.before, *method.targets))
                 return {target.apart: mem_of(target.apart) for target in targets if target.apart is not None}

@@ -13,6 +13,7 @@ from compiler.hir.types import DTYPES, INDEX
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.library.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.library.sort_pass import Pass
 from compiler.schedule.gpu.library.sort_source import SortNest, SortSource, Stored
@@ -31,6 +32,7 @@ from compiler.schedule.gpu.library.sorting import (
     line_of,
     shifts,
 )
+from compiler.schedule.gpu.scattered.scatter_targets import most_elements
 from compiler.schedule.launches import CountedSort, Either, Launch, SortPasses
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
@@ -78,7 +80,9 @@ def sort_stage(
 ) -> CountedSort | SortPasses | Launch:
     """The stage of a group that sorts; `nest`: where the elements come from, where `fill` needn't have stored them."""
     assert group.sort is not None
-    making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS)
+    most = most_elements(mem_of(group.sort.keys).dims, facts)
+    turns = TURNS if most is None else max(1, min(TURNS, power_of_two(most // (COUNTED * THREADS * facts.processors))))
+    making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS, turns)
     match way_of(group.sort, facts):
         case SortMethod.MERGED:
             return sort_passes(around, group.sort, number)
@@ -101,6 +105,8 @@ class _Making:
     nest: SortNest | None
     late: bool
     """Whether several blocks of a sort fit a multiprocessor."""
+    turns: int
+    """How often a block counts."""
 
     @property
     def memories(self) -> list[Value]:
@@ -159,7 +165,7 @@ class _Making:
             tuple(fill),
             merges,
             self.launch("clear", mem_of(self.counts).dims[-2], _clear),
-            self.launch("count", self.extent.ceildiv(TURNS * COUNTED * THREADS), self.count),
+            self.launch("count", self.extent.ceildiv(self.turns * COUNTED * THREADS), self.count),
             self.moved("only" if odd else "first"),
             self.moved("there" if odd else "back") if len(passes) > 1 else None,
             self.moved("back" if odd else "there") if len(passes) > 2 else None,
@@ -168,7 +174,7 @@ class _Making:
         )
 
     def count(self, start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
-        count_digits(b, lines, self.source(start), block, thread, start.out.axis("item", COUNTED))
+        count_digits(b, lines, self.source(start), block, thread, start.out.axis("item", COUNTED), self.turns)
 
     def moved(self, direction: str) -> Launch:
         """A pass from the source (`only` one, or the first of an odd number; `first` of an even one), or one way between the sorted

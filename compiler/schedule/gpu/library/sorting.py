@@ -41,7 +41,7 @@ COUNTED = 8
 """Elements of a thread that are counted together."""
 
 TURNS = 16
-"""How often a block counts so many."""
+"""How often a block counts so many, at most: fewer times where there would be too few blocks."""
 
 FEWEST = 2048
 """Elements of a line that are worth counting: shorter ones are merged. No more than a tile has."""
@@ -166,15 +166,15 @@ def line_of(b: Builder, sort: Sort, counts: Value | None, keys: Value, block: Va
 # ---- counting ----------------------------------------------------------------------------------------------------
 
 
-def count_digits(b: Builder, lines: SortedLines, keys: SortSource, number: Value, thread: Value, axis: str) -> None:
+def count_digits(b: Builder, lines: SortedLines, keys: SortSource, number: Value, thread: Value, axis: str, turns: int) -> None:
     """One thread's part in counting the digits of all passes; `number` is the block's in its line, `axis` one of `COUNTED` registers."""
     digits = lines.digits
     own = shared(b, "u32", (lines.passes, DIGITS))
     for row in range(lines.passes):
         b.store(own, b.const(0, "u32"), [row, thread.name])
     b.emit(SyncThreads())
-    with b.loop("turn", 0, TURNS) as (body, loop):
-        first = Affine.of(number.name) * (TURNS * COUNTED * THREADS) + Affine.of(loop.variable.name) * (COUNTED * THREADS)
+    with b.loop("turn", 0, turns) as (body, loop):
+        first = Affine.of(number.name) * (turns * COUNTED * THREADS) + Affine.of(loop.variable.name) * (COUNTED * THREADS)
         position = first + Affine.of(axis) * THREADS + thread.name
         inside = body.inbounds(position, lines.extent.name)
         ordered = digits.ordered(body, keys(body, 0, lines.place(position), inside))

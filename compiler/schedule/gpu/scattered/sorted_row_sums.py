@@ -1,17 +1,21 @@
-"""The launches behind a sort of row numbers (`sorted_rows.py`). The lanes of a team take the columns of a row, and go through a share of
-the sorted rows: while the next one has the same key it is added, else the sum goes to its row of the result. A sum that began before the
-share, or goes on behind it, is left in part, and a second launch joins such parts in order. Shares depend on sizes alone.
+"""The launches behind a sort of row numbers (`sorted_rows.py`). Equal keys stand side by side then: a run of them is what one row of the
+result adds up. The lanes of a team take the columns of a row, and go through its run. Where the result was zeros before, a launch looks
+first for the run of every row, so that rows without terms are stored like the others and nobody has to clear the result; else each run is
+found from its first entry.
+
+A run that has a whole share of the sorted entries to itself is too long for a team: teams have summed its shares before, and what these
+come to is added up in their order. Shares depend on sizes alone.
 
 A sum is made in f64, one of f64 in two words, of which the second has what the first rounds away (Knuth's sum of two numbers)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import isqrt
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
-from compiler.hir.types import Mem, Space
+from compiler.hir.types import Mem, Tile
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.lanes import power_of_two
@@ -30,11 +34,8 @@ MOST_EACH = 4
 """Columns of a lane."""
 AHEAD = 8
 """Elements that a lane reads before it adds the first of them."""
-SHARES = 16, 256
-"""Rows of a share, fewest and most: as many as leave shares for all threads that a GPU holds."""
-THREADS = 2048
-PARTS = 4
-"""Of what shares leave of one sum, side by side."""
+FEWEST = 128
+"""Entries of a share, at least."""
 BLOCKS = 4
 """Of a processor, at least, so that enough is read at a time."""
 
@@ -44,7 +45,7 @@ Words = list[Value]
 
 @frozen
 class RowShares:
-    """How rows are shared: `lanes` of a team, columns of `each` lane, and rows of a team."""
+    """How rows are shared: `lanes` of a team, columns of `each` lane, and entries of a share."""
 
     lanes: int
     each: int
@@ -56,16 +57,20 @@ class RowShares:
         rows = most_elements([iterations(found.loop)], facts) or 1
         lanes = min(LANES, power_of_two(columns))
         each = min(MOST_EACH, power_of_two(-(-columns // lanes)))
-        fewest, most = SHARES
-        wanted = rows * columns // (each * THREADS * facts.processors)
-        return RowShares(lanes, each, max(fewest, min(most, power_of_two(wanted + 1) // 2)))
+        # as many shares as entries of one, of which a run that has all entries needs the sum
+        return RowShares(lanes, each, max(FEWEST, power_of_two(isqrt(rows))))
 
 
 def left_of_shares(found: SortedRows, facts: Facts) -> Value:
-    """The memory of what shares leave: parts of a sum that began before, and of one that goes on."""
+    """The memory of what shares leave: parts of a run that began before, and of one that goes on."""
     shares = iterations(found.loop).ceildiv(RowShares.of(found, facts).rows)
     dims = [shares, Affine((), 2), *(iterations(loop) for loop in found.inner), Affine((), words_of(found.target))]
     return Value(f"{found.target.name}_left", Mem("f64", dims, align=64))
+
+
+def runs_of_rows(found: SortedRows) -> Value:
+    """The memory of where the run of each row begins and ends."""
+    return Value(f"{found.target.name}_runs", Mem("u32", (*found.cells, Affine((), 2)), align=64))
 
 
 def words_of(target: Value) -> int:
@@ -92,12 +97,17 @@ def rounded(b: Builder, total: Sequence[Value]) -> Value:
 
 @frozen(eq=False)
 class SortedRowNest:
-    """What is added, the sorted `keys` and `rows`, and the memory of what shares leave."""
+    """What is added, the sorted `keys` and `rows`, the memories of what shares leave and of where runs lie."""
 
     found: SortedRows
     keys: Value
     rows: Value
     left: Value
+    runs: Value
+
+    @property
+    def memories(self) -> dict[Value, Mem]:
+        return {memory: mem_of(memory) for memory in (self.left, *([self.runs] if self.found.fresh else []))}
 
 
 @frozen
@@ -117,107 +127,107 @@ class SortedRowSums:
     def words(self) -> str:
         found, shares = self.nest.found, self.shares
         variable, names = found.loop.variable.name, ", ".join(loop.variable.name for loop in found.inner)
-        return f"{variable}: rows are sorted by where they are added, and {shares.lanes} lanes take {names} of {shares.rows} of them"
+        return f"{variable}: rows are sorted by where they are added, and {shares.lanes} lanes take {names} of each sum"
 
     def launches(self) -> list[Launch]:
-        return [self.summed(), self.joined()]
+        return [*([self.looked_for()] if self.nest.found.fresh else []), self.parts(), self.summed()]
+
+    def looked_for(self) -> Launch:
+        """Where the run of each row begins and ends: a thread a row finds the beginning."""
+        start, cells = Start(self.around, f"{self.number}_runs", (BLOCK, 1, 1)), self.nest.found.cells
+        b, runs = start.out.body, start.workspaces[self.around.others[self.nest.runs]]
+        extents = [b.count(start.copy.form(cell)) for cell in cells]
+        count, one = b.count(start.copy.form(iterations(self.nest.found.loop))), b.const(1, "index")
+        number = b.index(start.place, "place")
+        rows = b.product(extents)
+        with b.when(b.op("lt", number, rows)) as inner:
+            begin = inner.cast(_first(inner, start.values[self.nest.keys], number, inner.const(0, "index"), count), "u32")
+            inner.store(runs, begin, [*(digit.name for digit in inner.digits(number, extents[1:])), 0])
+            before, end = inner.sub(number, one), inner.cast(count, "u32")
+            for where, row, value in (
+                (inner.op("lt", inner.const(0, "index"), number), before, begin),
+                (inner.op("eq", inner.add(number, one), rows), number, end),
+            ):
+                with inner.when(where) as some:
+                    some.store(runs, value, [*(digit.name for digit in some.digits(row, extents[1:])), 1])
+        return start.finish(cells, BLOCK)
+
+    def parts(self) -> Launch:
+        """What each share has of runs that are too long for a team: of the one with which it begins, and of the one with which it ends."""
+        team = _Team(self, "parts")
+        b, rows, one = team.b, self.shares.rows, team.b.const(1, "index")
+        first = b.index(Affine.of(team.unit.name) * rows)
+        behind = b.index(Affine.of(team.unit.name) * rows + rows)
+        last = b.op("min", behind, team.count)
+        with b.when(b.op("lt", first, team.count)) as some, some.loop("part", 0, 2) as (inner, part):
+            head = inner.op("eq", part.variable, inner.const(0, "index"))
+            begins = team.key(inner, first)
+            key = inner.select(head, begins, team.key(inner, inner.sub(last, one)))
+            # a run that has the first and the last entry of a share has all of it
+            far = inner.select(head, inner.index(Affine.of(first.name) - rows), inner.index(Affine.of(behind.name) + (rows - 1)))
+            whole = inner.both(inner.op("eq", key, team.key(inner, inner.sub(last, one))), inner.op("eq", last, behind))
+            long = inner.op("or", inner.both(head, whole), team.has(inner, far, key))
+            mine = inner.both(long, inner.op("or", head, inner.op("ne", key, begins)))
+            with inner.when(mine) as own:
+                wide = own.cast(key, "index")
+                low = _first(own, team.keys, wide, first, last)
+                high = _first(own, team.keys, own.add(wide, one), low, last)
+                team.leave(own, part.variable, team.of_entries(own, low, high))
+        return team.finish((iterations(self.nest.found.loop).ceildiv(rows),))
 
     def summed(self) -> Launch:
-        """What each share adds up."""
-        team = _Team(self, "sums", BLOCK // self.shares.lanes)
-        b = team.b
-        with b.when(b.op("lt", team.first, team.count)) as inner:
-            key = team.key(inner, team.first)
-            now, begun = inner.slot(key, "key"), inner.slot(team.begins_before(inner, key), "begun")
-            totals = [[inner.slot(inner.const(0.0, "f64"), "total") for _ in range(team.words)] for _ in range(self.shares.each)]
+        """What each row of the result comes to."""
+        team, found = _Team(self, "sums"), self.nest.found
+        b, rows, one = team.b, self.shares.rows, team.b.const(1, "index")
+        if found.fresh:
+            row = b.digits(team.unit, team.cells[1:])
+            there = b.op("lt", row[0], team.cells[0])
+        else:
+            here = b.op("lt", team.unit, team.count)
+            row = b.digits(b.cast(team.key(b, b.select(here, team.unit, b.const(0, "index")), here), "index"), team.cells[1:])
+            key = team.key(b, b.select(here, team.unit, b.const(0, "index")), here)
+            again = team.has(b, b.sub(team.unit, one), key)
+            # a key whose check has failed is behind the last row
+            there = b.both(b.both(here, b.op("xor", again, b.const(True, "i1"))), b.op("lt", row[0], team.cells[0]))
+        with b.when(there) as inner:
+            if found.fresh:
+                runs = team.start.workspaces[team.plan.around.others[self.nest.runs]]
+                low, high = (inner.cast(inner.load(runs, [*(digit.name for digit in row), end]), "index") for end in (0, 1))
+            else:
+                low, high = team.unit, team.run_end(inner, key)
+            behind = Affine.of(inner.index(Affine.of(low.name).ceildiv(rows) * rows + rows).name)
+            types = [Tile("f64")] * (self.shares.each * team.words)
+            with inner.branch(inner.op("le", inner.index(behind), high), types) as (long, short, both):
+                first, end = long.index(Affine.of(low.name).floordiv(rows)), long.index(Affine.of(high.name).ceildiv(rows))
+                long.yield_(*_flat(team.of_shares(long, first, end, long.index(Affine.of(low.name) % rows))))
+                short.yield_(*_flat(team.of_entries(short, low, high)))
+            team.put(inner, row, team.by_column(both.results))
+        return team.finish(found.cells if found.fresh else (iterations(found.loop),))
 
-            def sums(at: Builder) -> list[Words]:
-                return [[at.get(word) for word in total] for total in totals]
 
-            def set_all(at: Builder, values: Sequence[Words]) -> None:
-                for total, value in zip(totals, values, strict=True):
-                    for slot, word in zip(total, value, strict=True):
-                        at.set(slot, word)
+def _flat(totals: Sequence[Words]) -> list[Value]:
+    return [word for total in totals for word in total]
 
-            end, together = inner.sub(team.last, inner.const(1, "index")), AHEAD // self.shares.each
 
-            def entries(at: Builder, first: Affine) -> list[Value]:
-                number = at.cast(at.index(first), "u32")
-                places = [at.add(number, at.const(n, "u32")) if n else number for n in range(together)]
-                return [at.cast(at.op("min", place, at.cast(end, "u32")), "index") for place in places]
-
-            def terms(at: Builder, rows: Sequence[Value]) -> list[Value]:
-                return [term for row in rows for term in team.terms(at, row)]
-
-            # what is added in a turn was read in the one before, at places that were read in the one before that
-            begin = Affine.of(team.first.name)
-            first_terms = terms(inner, [team.row(inner, entry) for entry in entries(inner, begin)])
-            first_rows = [team.row(inner, entry) for entry in entries(inner, begin + together)]
-            with inner.loop("entry", begin, team.last.name, together, [*first_terms, *first_rows]) as (body, loop):
-                place = Affine.of(loop.variable.name)
-                next_rows = [team.row(body, entry) for entry in entries(body, place + 2 * together)]
-                next_terms = terms(body, loop.carried[len(first_terms) :])
-                keys = [team.key(body, entry) for entry in entries(body, place)]
-                for n, key in enumerate(keys):
-                    with body.when(body.op("le", body.cast(body.index(place + n), "u32"), body.cast(end, "u32"))) as one:
-                        with one.when(one.op("ne", key, one.get(now))) as other:
-                            with other.branch(other.get(begun)) as (yes, no, _):
-                                team.leave(yes, 0, sums(yes))
-                                team.put(no, no.get(now), sums(no))
-                            other.set(now, key)
-                            other.set(begun, other.const(False, "i1"))
-                            set_all(other, [[other.const(0.0, "f64")] * team.words] * len(totals))
-                        term = loop.carried[n * len(totals) : (n + 1) * len(totals)]
-                        set_all(one, [added(one, total, [one.cast(value, "f64")]) for total, value in zip(sums(one), term, strict=True)])
-                body.yield_(*next_terms, *next_rows)
-            with inner.branch(inner.get(begun)) as (yes, no, _):
-                team.leave(yes, 0, sums(yes))
-                with no.branch(team.goes_on(no, no.get(now))) as (some, none, _):
-                    team.leave(some, 1, sums(some))
-                    team.put(none, none.get(now), sums(none))
-        return team.finish()
-
-    def joined(self) -> Launch:
-        """What shares have left of a sum, by a block for each that begins in a share and goes on: each team takes as many shares."""
-        lanes, each, parts = self.shares.lanes, self.shares.each, PARTS
-        team = _Team(self, "joined", 1, lanes * parts)
-        b, one = team.b, team.b.const(1, "index")
-        key = team.key(b, b.op("max", b.sub(team.last, one), b.const(0, "index")))
-        alone = b.op("xor", team.begins_before(b, key), b.const(True, "i1"))
-        here = b.op("and", b.op("lt", team.first, team.count), b.op("and", alone, team.goes_on(b, key)))
-        box = b.emit(SharedAlloc(type=Mem("f64", (parts, each * team.words, lanes), space=Space.SHARED, align=16)), "parts").result
-        part = small(b, "div", team.thread, b.const(lanes, "index"))
-        with b.when(here) as inner:
-            further = team.shares_with(inner, key)
-            count = inner.add(further, one)
-            mine = small(inner, "div", inner.add(count, inner.const(parts - 1, "index")), inner.const(parts, "index"))
-            low = inner.mul(part, mine)
-            high = inner.op("min", inner.add(low, mine), count)
-            zeros = [inner.const(0.0, "f64")] * (each * team.words)
-            with inner.loop("share", low.name, high.name, carried=zeros) as (body, loop):
-                share = body.add(team.share, loop.variable)
-                slot = body.select(body.op("eq", loop.variable, body.const(0, "index")), one, body.const(0, "index"))
-                read = team.left(body, share, slot)
-                sums = [added(body, total, word) for total, word in zip(team.by_column(loop.carried), read, strict=True)]
-                body.yield_(*(word for total in sums for word in total))
-            for n, word in enumerate(loop.results):
-                inner.store(box, word, [part.name, n, team.lane.name])
-        b.emit(SyncThreads())
-        with b.when(b.op("and", here, b.op("eq", part, b.const(0, "index")))) as inner:
-            totals = team.by_column([inner.load(box, [0, n, team.lane.name]) for n in range(each * team.words)])
-            for other in range(1, parts):
-                read = team.by_column([inner.load(box, [other, n, team.lane.name]) for n in range(each * team.words)])
-                totals = [added(inner, total, word) for total, word in zip(totals, read, strict=True)]
-            team.put(inner, key, totals)
-        return team.finish()
+def _first(b: Builder, keys: Value, key: Value, low: Value, high: Value) -> Value:
+    """The first entry from `low` on whose key isn't below this one; `high` where there is none before."""
+    begin, end = b.slot(low, "begin"), b.slot(high, "end")
+    with b.repeat() as (before, body):
+        before.condition(before.op("lt", before.get(begin), before.get(end)))
+        middle = body.op("shr", body.add(body.get(begin), body.get(end)), body.const(1, "index"))
+        below = body.op("lt", body.cast(body.load(keys, [middle.name]), "index"), key)
+        with body.branch(below) as (yes, no, _):
+            yes.set(begin, yes.add(middle, yes.const(1, "index")))
+            no.set(end, middle)
+    return b.get(begin)
 
 
 class _Team:
-    """A team of lanes in one launch: the share and the columns that it has."""
+    """A team of lanes in one launch: the columns that it has of one of the launch's units."""
 
-    def __init__(self, plan: SortedRowSums, name: str, teams: int, threads: int = BLOCK) -> None:
-        self.plan, self.found, self.teams, self.threads = plan, plan.nest.found, teams, threads
-        self.start = start = Start(plan.around, f"{plan.number}_{name}", (threads, 1, 1))
+    def __init__(self, plan: SortedRowSums, name: str) -> None:
+        self.plan, self.found, self.teams = plan, plan.nest.found, BLOCK // plan.shares.lanes
+        self.start = start = Start(plan.around, f"{plan.number}_{name}", (BLOCK, 1, 1))
         align(start, plan.facts)
         self.b = b = start.out.body
         self.keys, self.rows = start.values[plan.nest.keys], start.values[plan.nest.rows]
@@ -225,32 +235,27 @@ class _Team:
         self.words = words_of(self.found.target)
         self.copy = ScatterCopy(start.out, start.values, plan.sums, lambda at, change: None)
         shares, zero = plan.shares, b.const(0, "index")
+        self.cells = [b.index(start.copy.form(extent)) for extent in self.found.cells]
         self.extents = [b.count(start.copy.form(iterations(loop))) for loop in self.found.inner]
-        self.columns = b.product(self.extents)
+        columns = b.product(self.extents)
         wide = b.const(shares.lanes * shares.each, "index")
-        self.slices = b.op("div", b.add(self.columns, b.sub(wide, b.const(1, "index"))), wide, name="slices")
-        self.thread = b.index(start.thread, "thread")
-        self.lane = small(b, "rem", self.thread, b.const(shares.lanes, "index"))
-        number = b.index(start.number.name)
-        if teams > 1:
-            number = b.add(b.mul(number, b.const(teams, "index")), small(b, "div", self.thread, b.const(shares.lanes, "index")))
-        self.share, slice_ = b.op("div", number, self.slices), b.op("rem", number, self.slices)
+        self.slices = b.op("div", b.add(columns, b.sub(wide, b.const(1, "index"))), wide, name="slices")
+        thread, lanes = b.index(start.thread, "thread"), b.const(shares.lanes, "index")
+        number = b.add(b.mul(b.index(start.number.name), b.const(self.teams, "index")), small(b, "div", thread, lanes))
+        few = most_elements([iterations(loop) for loop in self.found.inner], plan.facts)
+        alone = few is not None and few <= shares.lanes * shares.each
+        self.unit, slice_ = (number, zero) if alone else (b.op("div", number, self.slices), b.op("rem", number, self.slices))
         self.count = b.count(start.copy.form(iterations(self.found.loop)))
-        self.first = b.index(Affine.of(self.share.name) * shares.rows)
-        self.last = b.op("min", b.index(Affine.of(self.first.name) + shares.rows), self.count)
-        column = b.add(b.mul(slice_, wide), self.lane)
-        last = b.op("max", b.sub(self.columns, b.const(1, "index")), zero)
-        self.places = [b.index(Affine.of(column.name) + n * shares.lanes) for n in range(shares.each)]
-        self.inside = [b.op("lt", place, self.columns) for place in self.places]
-        # a lane behind the last column reads that one once more
-        self.digits = [b.digits(b.op("min", place, last), self.extents[1:]) for place in self.places]
+        column = b.add(b.mul(slice_, wide), small(b, "rem", thread, lanes))
+        places = [b.index(Affine.of(column.name) + n * shares.lanes) for n in range(shares.each)]
+        self.inside = [b.op("lt", place, columns) for place in places]
+        self.digits = [b.digits(place, self.extents[1:]) for place in places]
 
-    def finish(self) -> Launch:
-        shares = self.start.copy.form(iterations(self.found.loop)).ceildiv(self.plan.shares.rows)
-        launch = self.start.finish((shares, Affine.of(self.slices.name)), self.teams)
+    def finish(self, units: tuple[Affine, ...]) -> Launch:
+        launch = self.start.finish((*units, Affine.of(self.slices.name)), self.teams)
         info = launch.function.kernel_info
         assert info is not None and info.launch_bounds is not None
-        if self.threads == BLOCK and self.plan.facts.machine.threads >= BLOCKS * BLOCK:
+        if self.plan.facts.machine.threads >= BLOCKS * BLOCK:
             launch.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=BLOCKS))
         return launch
 
@@ -259,54 +264,70 @@ class _Team:
 
     # ---- keys ----
 
-    def key(self, b: Builder, entry: Value) -> Value:
-        return b.load(self.keys, [entry.name])
+    def key(self, b: Builder, entry: Value, where: Value | None = None) -> Value:
+        return b.load(self.keys, [entry.name], where)
 
-    def begins_before(self, b: Builder, key: Value) -> Value:
-        """Whether the entry in front of the share has this key."""
-        before = b.op("max", b.sub(self.first, b.const(1, "index")), b.const(0, "index"))
-        return b.op("and", b.op("gt", self.first, b.const(0, "index")), b.op("eq", self.key(b, before), key))
+    def has(self, b: Builder, entry: Value, key: Value) -> Value:
+        """Whether there is such an entry, and it has this key."""
+        there = b.both(b.op("le", b.const(0, "index"), entry), b.op("lt", entry, self.count))
+        return b.both(there, b.op("eq", self.key(b, b.select(there, entry, b.const(0, "index")), there), key))
 
-    def goes_on(self, b: Builder, key: Value) -> Value:
-        """Whether the entry behind the share has this key."""
-        behind = b.op("max", b.op("min", self.last, b.sub(self.count, b.const(1, "index"))), b.const(0, "index"))
-        return b.op("and", b.op("lt", self.last, self.count), b.op("eq", self.key(b, behind), key))
-
-    def shares_with(self, b: Builder, key: Value) -> Value:
-        """How many shares behind this one begin with this key, one at least: twice as far each time, then half as far."""
-        one = b.const(1, "index")
-
-        def begins(at: Builder, further: Value) -> Value:
-            first = at.mul(at.add(self.share, further), at.const(self.plan.shares.rows, "index"))
-            there = at.op("lt", first, self.count)
-            return at.op("and", there, at.op("eq", self.key(at, at.select(there, first, self.first)), key))
-
-        low, high = b.slot(one, "low"), b.slot(b.const(2, "index"), "high")
+    def run_end(self, b: Builder, key: Value) -> Value:
+        """Where the run of this key ends that begins with the unit: twice as far each time, then half as far."""
+        one, far = b.const(1, "index"), b.slot(b.const(1, "index"), "far")
         with b.repeat() as (before, body):
-            before.condition(begins(before, before.get(high)))
-            body.set(low, body.get(high))
-            body.set(high, body.mul(body.get(high), body.const(2, "index")))
-        with b.repeat() as (before, body):
-            before.condition(before.op("gt", before.sub(before.get(high), before.get(low)), one))
-            middle = body.op("div", body.add(body.get(low), body.get(high)), body.const(2, "index"))
-            with body.branch(begins(body, middle)) as (yes, no, _):
-                yes.set(low, middle)
-                no.set(high, middle)
-        return b.get(low)
+            before.condition(self.has(before, before.add(self.unit, before.get(far)), key))
+            body.set(far, body.mul(body.get(far), body.const(2, "index")))
+        low = b.add(self.unit, b.op("shr", b.get(far), one))
+        return _first(b, self.keys, b.add(b.cast(key, "index"), one), low, b.op("min", b.add(self.unit, b.get(far)), self.count))
 
-    # ---- columns ----
+    # ---- sums ----
 
-    def row(self, b: Builder, entry: Value) -> Value:
-        return b.load(self.rows, [entry.name])
+    def total(self, b: Builder, low: Value, high: Value, read: Callable[[Builder, Value, Value], list[Words]]) -> list[Words]:
+        """What is read of the places of a range, added up in their order; what is read at several of them is under way at once."""
+        together, nothing = max(1, AHEAD // self.plan.shares.each // self.words), b.const(0.0, "f64")
+        zeros = [nothing] * (self.plan.shares.each * self.words)
+        with b.loop("entry", low.name, high.name, together, zeros, unroll=1) as (body, loop):
+            places = [body.index(Affine.of(loop.variable.name) + n) for n in range(together)]
+            there = [body.op("lt", place, high) for place in places]
+            totals = self.by_column(loop.carried)
+            for holds, terms in zip(there, [read(body, *each) for each in zip(places, there, strict=True)], strict=True):
+                terms = [[body.select(holds, word, nothing) for word in term] for term in terms]
+                totals = [added(body, total, term) for total, term in zip(totals, terms, strict=True)]
+            body.yield_(*_flat(totals))
+        return self.by_column(loop.results)
 
-    def terms(self, b: Builder, row: Value) -> list[Value]:
+    def of_entries(self, b: Builder, low: Value, high: Value) -> list[Words]:
+        def read(at: Builder, place: Value, there: Value) -> list[Words]:
+            row = at.cast(at.load(self.rows, [place.name], there), "index")
+            return [[at.cast(term, "f64")] for term in self.terms(at, row, there)]
+
+        return self.total(b, low, high, read)
+
+    def of_shares(self, b: Builder, first: Value, end: Value, behind: Value) -> list[Words]:
+        """What these shares have left; of the first, in which the run begins so far `behind` its first entry, of its end."""
+
+        def read(at: Builder, share: Value, there: Value) -> list[Words]:
+            late = at.both(at.op("eq", share, first), at.op("ne", behind, at.const(0, "index")))
+            part = at.select(late, at.const(1, "index"), at.const(0, "index"))
+            return [
+                [
+                    at.load(self.memory, [share.name, part.name, *(digit.name for digit in digits), n], at.both(inside, there))
+                    for n in range(self.words)
+                ]
+                for digits, inside in zip(self.digits, self.inside, strict=True)
+            ]
+
+        return self.total(b, first, end, read)
+
+    def terms(self, b: Builder, row: Value, there: Value) -> list[Value]:
         """What a row adds to each column."""
         values, found = self.start.values, self.found
-        values[found.loop.variable] = b.index(self.copy.form(found.loop.low) + b.cast(row, "index").name)
+        values[found.loop.variable] = b.index(self.copy.form(found.loop.low) + row.name)
         terms = []
-        for digits in self.digits:
+        for digits, inside in zip(self.digits, self.inside, strict=True):
             self.enter(b, digits)
-            self.copy.guarding, self.copy.guard = found.guarded, None
+            self.copy.guarding, self.copy.guard = found.guarded, b.both(inside, there)
             self.copy.all(found.adding, b)
             terms.append(self.copy.joined(found.update, b))
         return terms
@@ -315,32 +336,20 @@ class _Team:
         for loop, digit in zip(self.found.inner, digits, strict=True):
             self.copy.variable(loop, digit, b)
 
-    def put(self, b: Builder, key: Value, totals: Sequence[Words]) -> None:
-        """Adds sums to the key's row, unless a check has failed for it."""
-        found, values = self.found, self.start.values
-        target = values[found.target]
-        extents = [b.index(self.copy.form(extent)) for extent in found.cells]
-        row, *further = b.digits(b.cast(key, "index"), extents[1:])
-        data = dict(zip(found.by_data, (row, *further), strict=True))
-        known = b.op("lt", row, extents[0])
+    def put(self, b: Builder, row: Sequence[Value], totals: Sequence[Words]) -> None:
+        """Stores sums in a row of the result, or adds them to what is there."""
+        found, target = self.found, self.start.values[self.found.target]
+        data = dict(zip(found.by_data, row, strict=True))
         for digits, inside, total in zip(self.digits, self.inside, totals, strict=True):
             self.enter(b, digits)
             forms = enumerate(found.update.store.index)
             index = [Affine.of(data[dim].name) if dim in data else self.copy.form(form) for dim, form in forms]
-            with b.when(b.op("and", known, inside)) as some:
+            with b.when(inside) as some:
                 old = [] if found.fresh else [some.cast(some.load(target, index), "f64")]
                 new = rounded(some, added(some, total, old) if old else total)
                 some.store(target, some.cast(new, mem_of(target).dtype), index)
 
-    # ---- what shares leave ----
-
-    def leave(self, b: Builder, part: int, totals: Sequence[Words]) -> None:
+    def leave(self, b: Builder, part: Value, totals: Sequence[Words]) -> None:
         for digits, inside, total in zip(self.digits, self.inside, totals, strict=True):
             for n, word in enumerate(total):
-                b.store(self.memory, word, [self.share.name, part, *(digit.name for digit in digits), n], inside)
-
-    def left(self, b: Builder, share: Value, part: Value) -> list[Words]:
-        return [
-            [b.load(self.memory, [share.name, part.name, *(digit.name for digit in digits), n]) for n in range(self.words)]
-            for digits in self.digits
-        ]
+                b.store(self.memory, word, [self.unit.name, part.name, *(digit.name for digit in digits), n], inside)

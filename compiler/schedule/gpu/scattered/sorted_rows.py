@@ -62,6 +62,13 @@ class SortedRows:
         return tuple(mem_of(self.target).dims[dim] for dim in self.by_data)
 
     @property
+    def whole(self) -> bool:
+        """Whether every element of a result that was zeros is stored."""
+        index, dims = self.update.store.index, mem_of(self.target).dims
+        own = {Affine.of(loop.variable.name): loop.high for loop in self.inner if loop.low == Affine() and loop.step == 1}
+        return self.fresh and all(dim in self.by_data or own.get(index[dim]) == extent for dim, extent in enumerate(dims))
+
+    @property
     def word(self) -> str:
         return next(dtype for dtype in ("u8", "u16", "u32") if self.bits <= DTYPES[dtype])
 
