@@ -170,34 +170,37 @@ class AtOnce(Cooperation):
 
     def at_once(self, loop: For, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder) -> list[Value]:
         """What the cells hold behind the thread's iterations: turns of pieces that all threads have in full, then one in which those
-        behind the last piece do that one again, and drop it; with the elements before the first piece and behind the last one."""
+        behind the last piece do that one again, and drop it; with the pieces of which the row has a part."""
         pieces = self.pieces.get(loop, NONE)
-        width = min(pieces.width, 2 * stride)
+        width = pieces.width
         items, one = max(1, self.turns // width), b.const(1, "i32")
         low, end = (b.index(form) for form in self.ends(loop, b))
         begin, stop = b.index(Affine.of(low.name).ceildiv(width)), b.index(Affine.of(end.name).floordiv(width))
         step, turns = stride * items, range(items)
         whole = b.index(Affine.of(b.op("max", b.sub(stop, begin), b.const(0, "index")).name).floordiv(step) * step)
-        behind = b.add(begin, whole)
+        fits = b.const(True, "i1") if width == 1 else self.in_pieces(pieces, low, end, stop, b)
+        behind = b.add(begin, whole if width == 1 else b.select(fits, whole, b.const(0, "index")))
         with b.loop(loop.variable.name, begin.name, behind.name, step, cells, unroll=1) as (inner, walked):
             first = Affine.of(walked.variable.name) + Affine.of(number.name)
             values = list(walked.carried)
             for own in self.computed(loop, [Piece(inner.index(first + stride * turn), width) for turn in turns], failed, inner):
                 values = self.with_all(loop, own, values, None, inner)
             inner.yield_(*values)
-        left = b.op("lt", behind, stop) if width == 1 else b.both(b.op("lt", low, end), b.op("lt", b.const(0, "index"), stop))
-        with b.branch(left, [value.type for value in cells]) as (rest, few, both):
+        with b.branch(b.op("lt", behind, stop) if width == 1 else fits, [value.type for value in cells]) as (rest, few, both):
             own_, last = rest.cast(number, "i32"), rest.cast(rest.sub(stop, behind), "i32")
             ahead = [rest.add(own_, rest.const(stride * turn, "i32")) for turn in turns]
             places = [rest.add(behind, rest.cast(rest.op("min", each, rest.sub(last, one)), "index")) for each in ahead]
             parts, inside = [Piece(place, width) for place in places], [rest.op("lt", each, last) for each in ahead]
-            if width > 1:
-                single, there = self.around(low, end, width, own_, stride, rest)
-                parts, inside = [*parts, *single], [*inside, *there]
+            torn, bits = self.torn(low, end, width, own_, stride, rest) if width > 1 else ([], [])
             values, rereads = list(walked.results), any(isinstance(op, Load) and not mem_of(op.mem).readonly for op in loop.body.body)
             # what others write just now isn't read, not even to be dropped
-            for own, holds in zip(self.computed(loop, parts, failed, rest, inside if rereads else ()), inside, strict=True):
+            computed = self.computed(loop, [*parts, *torn], failed, rest, inside if rereads else ())
+            for own, holds in zip(computed, inside, strict=False):
                 values = self.with_all(loop, own, values, holds, rest)
+            for own, mask in zip(computed[len(parts) :], bits, strict=True):
+                for element, its in enumerate(own):
+                    bit = rest.op("and", mask, rest.const(1 << element, "u32"))
+                    values = self.with_all(loop, [its], values, rest.op("ne", bit, rest.const(0, "u32")), rest)
             rest.yield_(*values)
             few.yield_(*(self.one_by_one(loop, low, end, number, stride, walked.results, failed, few) if width > 1 else walked.results))
         return list(both.results)
@@ -215,21 +218,36 @@ class AtOnce(Cooperation):
             values = self.with_all(loop, values_, values, holds, b)
         return values
 
-    def around(self, low: Value, end: Value, width: int, own: Value, stride: int, b: Builder) -> tuple[list["Piece"], list[Value]]:
-        """The thread's elements before the first piece and behind the last one, and whether there are so many; an element of the loop where
-        there aren't."""
-        several = b.const(2 * width, "index")
-        length, part = b.cast(b.op("min", b.sub(end, low), several), "i32"), b.const(width - 1, "i32")
-        head = b.op("min", b.op("and", b.sub(b.const(0, "i32"), b.cast(low, "i32")), part), length)
-        count = b.add(head, b.op("min", b.op("and", b.cast(end, "i32"), part), b.sub(length, head)))
-        last, behind = b.sub(count, b.const(1, "i32")), b.sub(end, b.cast(count, "index"))
-        places, inside = list[Piece](), list[Value]()
-        for first in range(0, 2 * width - 2, stride):
-            number = b.add(own, b.const(first, "i32"))
-            base, ahead = b.select(b.op("lt", number, head), low, behind), b.cast(b.op("min", number, last), "index")
-            places.append(Piece(b.add(base, ahead), 1))
-            inside.append(b.op("lt", number, count))
-        return places, inside
+    def in_pieces(self, pieces: Pieces, low: Value, end: Value, stop: Value, b: Builder) -> Value:
+        """Whether a row has elements, and all pieces of which it has a part are in memory, with one before them."""
+        zero, width = b.const(0, "index"), pieces.width
+        held = b.both(b.both(b.op("lt", low, end), b.op("le", zero, low)), b.op("lt", zero, stop))
+        behind = b.index(Affine.of(end.name).ceildiv(width) * width)
+        for op in pieces.loads:
+            held = b.both(held, b.op("le", behind, b.index(self.copy.form(mem_of(op.mem).dims[0]))))
+        return held
+
+    def torn(self, low: Value, end: Value, width: int, own: Value, stride: int, b: Builder) -> tuple[list["Piece"], list[Value]]:
+        """The pieces of which the row has a part, the one with which it begins and the one with which it ends, and a bit for each element
+        that is the thread's."""
+        one, none = b.const(1, "u32"), b.const(0, "u32")
+        head, tail = b.index(Affine.of(low.name).floordiv(width)), b.index((Affine.of(end.name) - 1).floordiv(width))
+        begins, ends = (b.op("ne", b.index(Affine.of(place.name) % width), b.const(0, "index")) for place in (low, end))
+        ends = b.both(ends, b.op("xor", b.both(begins, b.op("eq", head, tail)), b.const(True, "i1")))
+        if stride == 1:
+            chosen = [(head, begins), (tail, ends)]
+        else:
+            first, second = (b.op("eq", own, b.const(number, "i32")) for number in (0, 1))
+            chosen = [(b.select(first, head, tail), b.op("or", b.both(first, begins), b.both(second, ends)))]
+        pieces, bits = list[Piece](), list[Value]()
+        for place, holds in chosen:
+            base = b.index(Affine.of(place.name) * width)
+            before = b.op("max", b.cast(b.sub(low, base), "i32"), b.const(0, "i32"))
+            until = b.cast(b.op("min", b.sub(end, base), b.const(width, "index")), "u32")
+            below, upto = (b.sub(b.op("shl", one, count), one) for count in (b.cast(before, "u32"), until))
+            pieces.append(Piece(place, width))
+            bits.append(b.select(holds, b.op("xor", upto, below), none))
+        return pieces, bits
 
     def one_by_one(
         self, loop: For, low: Value, end: Value, number: Value, stride: int, cells: Sequence[Value], failed: Value | None, b: Builder

@@ -39,6 +39,10 @@ ROWS_BLOCK, ROWS = 512, 8192
 """Threads of a block that has whole rows, and iterations that it has at least."""
 
 
+HELD = 1 << 17
+"""Bytes of a row of a table that the first cache holds: of longer ones the second one holds more where few are read at a time."""
+
+
 @frozen(eq=False)
 class Turns:
     """`along`: what is read and stored in pieces of `width` neighbouring iterations, of which a thread has some at once. `rows`: iterations
@@ -84,10 +88,11 @@ def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> Turns | None:
     extents = (iterations(inner), *(mem_of(op.mem).dims[-1] for op in along)) if around else ()
     if nest.between or any(divisor(extent, known) % width for extent in extents):
         along, width = frozenset(), 1
-    by_row = any(around & {name for form in op.index[:-1] for name in form.names} for op in found)
+    by_row = [op for op in found if around & {name for form in op.index[:-1] for name in form.names}]
     row = max(1, known.about(facts.nest.of_loop(inner).extent))
+    held = all(known.about(mem_of(op.mem).dims[-1]) * bytes_of(mem_of(op.mem).dtype) <= HELD for op in by_row)
     few = count < 2 * known.processors * max(ROWS, row)
-    return Turns(nest, along, width, max(1, ROWS // row) if by_row and not few else None, known)
+    return Turns(nest, along, width, max(1, ROWS // row) if by_row and held and not few else None, known)
 
 
 def _body(nest: Spread) -> list[Instruction]:

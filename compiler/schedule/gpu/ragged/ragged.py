@@ -31,8 +31,8 @@ from runtime.records import Factory, frozen
 TURNS = 4
 """Elements that a lane has under way; twice as many where data don't say which are read. Pieces of 16 bytes, where it reads these."""
 
-WIDE = 4
-"""Pieces of a mean row from which on lanes read pieces; four times as many where data say which elements are read."""
+WIDE = 16
+"""Pieces of a mean row from which on lanes read pieces where data say which elements are read; a quarter of one where they don't."""
 
 LANES_BLOCK = 64
 """Threads of a block of lanes: rows end at different times, and a block only when all of its rows have."""
@@ -46,8 +46,9 @@ MOST_HELD = 16
 FEW = 512
 """Threads of a multiprocessor below which there are few rows, one a warp."""
 
-LONG = 8
-"""Means, or turns of a row's lanes, from which on a row is left to the block."""
+LONG, LEAST = 12, 16
+"""Means, or turns of a row's lanes, from which on a row is left to the block; elements of a mean row below which a row isn't long because
+the mean one is short."""
 
 RESIDENT, LOOKING_UP = 1536, 1280
 """Threads of a multiprocessor for which there are registers; the second where data say which elements are read."""
@@ -117,18 +118,18 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
         return None if all(map(is_running, spreads)) else RowShape(1, turns, resident, across=True)
     pieces = {loop: piece for loop in spreads if (piece := pieces_of(loop, known)).loads}
     width = max((piece.width for piece in pieces.values()), default=1)
-    at_once = TURNS // 2 * width if found else TURNS * width
     rows = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     few = rows * known.machine.lanes < known.processors * FEW
     if any(map(stores, spreads)):
         return _storing_shape(body, spreads, mean, few, resident, known)
+    at_once = max(1, min(TURNS // 2 if found else TURNS, power_of_two(-(-mean // width)) // 2)) * width
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return RowShape(BLOCK, max(turns, at_once), resident, BLOCK, None, pieces)
-    wide = width > 1 and mean >= WIDE * width * (4 if found else 1)
+    wide = width > 1 and (mean >= WIDE * width if found else 4 * mean >= width)
     each = at_once if wide else turns if found else 2 * turns
     enough = max(-(-2 * mean // (3 * each)), min(-(-mean // turns), -(-known.processors * resident // rows)))
     lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns
-    long = LONG * max(mean, lanes * turns) if _may_wait(body, spreads) else None
+    long = LONG * max(mean, lanes * turns, LEAST) if _may_wait(body, spreads) else None
     return RowShape(lanes, turns, resident, LANES_BLOCK, long, pieces, wide, mean)
 
 

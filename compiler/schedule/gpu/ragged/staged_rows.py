@@ -23,17 +23,14 @@ from compiler.schedule.gpu.nests.at_once import Piece, Pieces, is_joining, overl
 from compiler.schedule.gpu.nests.barriers import Barriers
 from compiler.schedule.gpu.nests.spread import Spread
 from compiler.schedule.gpu.pieces import loads_in_pieces
-from compiler.schedule.gpu.ragged.ragged import LONG, LaneCooperation, RowShape
+from compiler.schedule.gpu.ragged.ragged import LEAST, LONG, LaneCooperation, RowShape
 from compiler.schedule.gpu.scattered.scatter_targets import most_elements
 from compiler.schedule.gpu.tiles.reduction import combined
 from compiler.schedule.stages import Start
 from runtime.records import evolve, frozen
 
-SHORT = 64
-"""Elements of a mean row from which on its lanes read it as fast by themselves."""
-
-LEAST = 8
-"""Elements of a mean row below which a row isn't long because the mean one is short."""
+FEW, SHORT = 16, 64
+"""Elements of a mean row below which, where data don't say what is read, and from which on its lanes read it as fast by themselves."""
 
 THREADS = 128
 """Of a block."""
@@ -76,7 +73,7 @@ def staged_rows(nest: Spread, spreads: Mapping[For, Spread], shape: RowShape, kn
         return None
     ((loop, spread),) = spreads.items()
     body = [*nest.between, *nest.inner.body.body]
-    if stores(loop) or loop not in body or not overlaps(spread):
+    if stores(loop) or loop not in body or not overlaps(spread) or (shape.wide and shape.mean < FEW):
         return None
     given = [*(outer.variable for outer in nest.loops), *(result for op in body[: body.index(loop)] for result in op.results)]
     if not _are_alike(loop, given):

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load, mem_of
+from compiler.hir.memory import Check, Load, mem_of
 from compiler.hir.types import Slot, bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small_digits
@@ -218,13 +218,34 @@ class Scattering:
     def neighbours(
         self, start: Start, copy: ScatterCopy, digits: Sequence[Value], wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
     ) -> None:
-        """Iterations side by side, of which some loads are there."""
+        """Iterations side by side, of which some loads are there. They check together: where one fails, each is done by itself."""
         self.outside(start, digits, b)
         variable, lanes = self.sums.nest.inner.variable, lanes_of(wide)
+        body = [*self.sums.nest.between, *self.sums.nest.inner.body.body]
+        together = any(isinstance(op, Check) for op in body) and not any(op.regions for op in body) and not self.sums.other_stores
+        checked, guarding, known = None, copy.guarding, list[dict[Value, Value]]()
         for item in range(lanes):
             start.values[variable] = b.index(Affine.of(digits[-1].name) * lanes + item, variable.name)
             copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
-            copy.iteration(b)
+            if together:
+                copy.guarding, copy.guard = True, None
+                copy.all([op for op in body if op not in self.sums.updates], b)
+                checked = checked if copy.guard is None else b.both(checked, copy.guard)
+                known.append(dict(start.values))
+            else:
+                copy.iteration(b)
+        copy.guarding, copy.guard = guarding, None
+        if checked is None:
+            return
+        with b.branch(checked) as (yes, no, _):
+            for values in known:
+                start.values.update(values)
+                copy.all([op for op in body if op in self.sums.updates], yes)
+            copy.there = {}
+            with no.loop("item", 0, lanes, unroll=1) as (inner, loop):
+                first = Affine.of(digits[-1].name) * lanes
+                start.values[variable] = inner.index(first + loop.variable.name, variable.name)
+                copy.iteration(inner)
 
     def outside(self, start: Start, digits: Sequence[Value], b: Builder) -> None:
         """The variables of the loops around the innermost one."""
