@@ -178,3 +178,29 @@ def test_as_many_digits_are_sorted_as_numbers_of_rows_have(rows: int, columns: i
         expected = np.zeros((rows, columns), np.float32)
         np.add.at(expected, k, v)
         assert np.array_equal(zynml.compile(text, device=DEVICE).f(v, k, rows), expected)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 6])
+def test_each_term_is_a_sum_of_what_indices_say(groups: int) -> None:
+    """The loop inside checks its indices where the term is added; nothing else is written where one is outside."""
+    text = """def f(c: tensor[N, i32], u: tensor[N, G, i32], e: tensor[N, G], w: tensor[V, D]) {
+    compute(c, u, e, w) -> tensor[V, D] {
+        for n in 0..N, d in 0..D:
+            var s = 0.0
+            for g in 0..G: s += e[n, g] * w[u[n, g], d]
+            out[c[n], d] += s
+    }
+}"""
+    count, words, width = 300, 1000, 37
+    assert SORTED in words_of(text, f"c={count}, u={count}x6, e={count}x6, w={words}x{width}")
+    c, u = RANDOM.integers(0, words, count).astype(np.int32), RANDOM.integers(0, words, (count, groups)).astype(np.int32)
+    e, w = RANDOM.integers(-9, 9, (count, groups)).astype(np.float32), RANDOM.integers(-9, 9, (words, width)).astype(np.float32)
+    expected = np.zeros((words, width))
+    np.add.at(expected, c, np.einsum("ng,ngd->nd", e, w[u]))
+    program = zynml.compile(text, device=DEVICE, sanitize=True)
+    assert np.array_equal(program.f(c, u, e, w), expected)
+    for indices, name in ((c, "out"), *([(u, "w")] if groups else [])):
+        kept, indices[-1, ...] = indices[-1].copy(), -3
+        with pytest.raises(zynml.ZynMLError, match=f"index -3 is out of range: axis 0 of `{name}` has {words} elements"):
+            program.f(c, u, e, w)
+        indices[-1, ...] = kept

@@ -36,6 +36,7 @@ from compiler.schedule.gpu.nests.spread import Spread, extents_of, is_contiguous
 from compiler.schedule.gpu.nests.turns import in_turns, turns_of
 from compiler.schedule.gpu.nests.workgroup_tiles import Tiles
 from compiler.schedule.gpu.pieces import align
+from compiler.schedule.gpu.ragged.flat_rows import with_flat_rows
 from compiler.schedule.gpu.ragged.ragged import RowShape, row_shape, walked_extents
 from compiler.schedule.gpu.ragged.ragged_launches import RaggedRows
 from compiler.schedule.gpu.ragged.ragged_parts import RowParts, row_parts
@@ -63,6 +64,7 @@ EACH = 4
 
 def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
     """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
+    nest, facts = with_flat_rows(nest, facts, known)
     marked, known_facts = with_disjoint_rows(nest, facts, once=True)
     if marked is not nest:
         scheduling = _Scheduling(marked, known_facts, known)

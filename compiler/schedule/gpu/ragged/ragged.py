@@ -6,6 +6,7 @@ alone: every run gives the same bits."""
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
+from typing import cast
 
 from compiler.analysis.accesses import NestAccess
 from compiler.analysis.dependence import NestFacts
@@ -22,6 +23,7 @@ from compiler.schedule.gpu.need import depending, read_names
 from compiler.schedule.gpu.nests.at_once import Pieces, is_running, overlaps, pieces_of, stores
 from compiler.schedule.gpu.nests.barriers import Barriers
 from compiler.schedule.gpu.nests.spread import JoinedCells, Spread, is_single
+from compiler.schedule.gpu.ragged.flat_rows import ENTRY
 from compiler.schedule.gpu.ragged.ragged_running import RowWork, before_lane, run_along
 from compiler.schedule.gpu.tiles.reduction import combined, over_lanes
 from compiler.schedule.stages import Start
@@ -210,14 +212,15 @@ def _may_wait(body: Region, spreads: Mapping[For, Spread]) -> bool:
 
 
 def walked_extents(spread: Spread, facts: NestFacts) -> list[tuple[NestAccess, Affine]]:
-    """Of the memories that a spread loop walks along, with the accesses."""
+    """Of the memories that a spread loop walks along, counted in its iterations, with the accesses."""
     loop = facts.nest.of_loop(spread.inner)
+    entry, each = cast(tuple[str, int], spread.inner.mark(ENTRY, ("", 1)))
     return [
-        (access, mem_of(access.mem).dims[place])
+        (access, mem_of(access.mem).dims[place] * (1 if along else each))
         for access in facts.nest.accesses
         if loop in access.loops
         for place, form in enumerate(access.index)
-        if abs(form.coefficient(loop.axis)) == 1
+        if (along := abs(form.coefficient(loop.axis)) == 1) or abs(form.coefficient(entry)) == 1
     ]
 
 

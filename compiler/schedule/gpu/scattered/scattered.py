@@ -210,12 +210,22 @@ class ScatterCopy(InstructionCopy):
             self.update(self.sums.updates[op], b)
         elif self.guarding and isinstance(op, Check):
             self.guard = b.both(self.guard, self.values[op.condition])
+        elif self.guard is not None and isinstance(op, Check):
+            passed = b.op("or", self.values[op.condition], b.op("xor", self.guard, b.const(True, "i1")))
+            b.emit(rebuilt(op, self.value, self.form, condition=passed))
         elif self.guard is not None and isinstance(op, Load | Store):
             where = self.guard if op.where is None else b.both(self.guard, self.values[op.where])
             copy = b.emit(rebuilt(op, self.value, self.form, where=where), op.results[0].name if op.results else "")
             self.values.update(zip(op.results, copy.results, strict=True))
         else:
             super().one(op, b)
+
+    def region(self, region: Region, b: Builder) -> Region:
+        """What stands in a loop hasn't been checked before."""
+        guarding, self.guarding = self.guarding, False
+        copy = super().region(region, b)
+        self.guarding = guarding
+        return copy
 
     def update(self, update: ScatteredUpdate, b: Builder) -> None:
         with b.at(update.store.span):

@@ -13,7 +13,7 @@ from compiler.analysis.dependence import NestFacts
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.control import For
+from compiler.hir.control import For, Yield
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Check, Load, mem_of
@@ -76,7 +76,7 @@ class SortedRows:
 def sorted_rows(sums: ScatteredSums, nest: HirFunction, facts: Facts) -> SortedRows | None:
     """None where rows are short, or the row of a result doesn't follow from one loop alone; or where the order of a sum doesn't show in its
     bits, as atomics are enough then."""
-    if len(sums.updates) != 1 or sums.other_stores or sums.nest.private or sums.checks is None:
+    if len(sums.updates) != 1 or sums.other_stores or sums.nest.private:
         return None
     (update,) = sums.updates.values()
     store, body = update.store, [*sums.nest.between, *sums.nest.inner.body.body]
@@ -99,11 +99,12 @@ def sorted_rows(sums: ScatteredSums, nest: HirFunction, facts: Facts) -> SortedR
         return None
     terms = {term.name for _, term in update.terms}
     known = variables | {parameter.name for parameter in nest.parameters}
-    loads = [op for op in _slice(body, terms, ()) if isinstance(op, Load)]
+    loads = [inside for op in _slice(body, terms, ()) for inside in op.walk() if isinstance(inside, Load)]
     guarded = any(name not in known for op in loads for form in op.index for name in form.names)
     adding = _slice(body, terms, checks if guarded else ())  # nothing is read at a place whose check has failed
-    if not all(map(_is_plain, (*naming, *checking, *adding))):
-        return None
+    every = {inside for op in (*naming, *checking, *adding) for inside in op.walk()}
+    if not all(map(_is_plain, every)) or any(isinstance(inside, Check) and inside not in every for op in body for inside in op.walk()):
+        return None  # what a loop inside checks is checked where it adds
     before = nest.body.body[: nest.body.body.index(sums.nest.outer)]
     fresh = store.mem.name in facts.zeroed and not any(store.mem in op.operand_values for top in before for op in top.walk())
     bits = max(1, (cells - 1).bit_length())
@@ -116,11 +117,11 @@ def _is_own(form: Affine, variables: set[str]) -> bool:
 
 
 def _is_plain(op: Instruction) -> bool:
-    return isinstance(op, Check) or op.effects is Effect.PURE or (isinstance(op, Load) and op.where is None)
+    return isinstance(op, Check | For | Yield) or op.effects is Effect.PURE or (isinstance(op, Load) and op.where is None)
 
 
 def _names(op: Instruction) -> set[str]:
-    return {*op.symbols, *(value.name for value in op.operand_values)}
+    return {name for inside in op.walk() for name in (*inside.symbols, *(value.name for value in inside.operand_values))}
 
 
 def _slice(body: Sequence[Instruction], wanted: set[str], also: Sequence[Instruction]) -> tuple[Instruction, ...]:
