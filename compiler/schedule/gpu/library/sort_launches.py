@@ -82,7 +82,7 @@ def sort_stage(
     assert group.sort is not None
     most = most_elements(mem_of(group.sort.keys).dims, facts)
     turns = TURNS if most is None else max(1, min(TURNS, power_of_two(most // (COUNTED * THREADS * facts.processors))))
-    making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS, turns)
+    making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS, turns, most)
     match way_of(group.sort, facts):
         case SortMethod.MERGED:
             return sort_passes(around, group.sort, number)
@@ -107,6 +107,8 @@ class _Making:
     """Whether several blocks of a sort fit a multiprocessor."""
     turns: int
     """How often a block counts."""
+    most: int | None
+    """Elements of all lines, at most."""
 
     @property
     def memories(self) -> list[Value]:
@@ -179,7 +181,7 @@ class _Making:
     def moved(self, direction: str) -> Launch:
         """A pass from the source (`only` one, or the first of an odd number; `first` of an even one), or one way between the sorted
         memories and their second ones."""
-        items = items_of(self.sort)
+        items = items_of(self.sort, self.most)
 
         def build(start: Start, b: Builder, lines: SortedLines, block: Value, thread: Value) -> None:
             own = [start.values[memory] for memory in self.memories]

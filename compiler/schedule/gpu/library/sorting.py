@@ -31,7 +31,7 @@ DIGITS = 1 << DIGIT
 PASS_THREADS = 384
 """Of a block in a pass: from sm_80 on two such blocks, with 80 registers a thread, fit a multiprocessor."""
 
-MOST_ITEMS = 20
+LEAST_ITEMS, MOST_ITEMS = 8, 20
 """Elements of a thread in a pass: they are in registers."""
 
 TILE_BYTES = 48 << 10
@@ -46,6 +46,9 @@ TURNS = 16
 FEWEST = 2048
 """Elements of a line that are worth counting: shorter ones are merged. No more than a tile has."""
 
+FEW_TILES = 48
+"""Of one line up to which tiles are smaller than a block could take: a pass then lasts as long as a block needs for its tile."""
+
 ALWAYS = 1 << 40
 """No line is so long."""
 
@@ -53,10 +56,12 @@ ALWAYS = 1 << 40
 Number = float | int | bool
 
 
-def items_of(sort: Sort) -> int:
-    """Elements of a thread in a pass, by the widest thing that it moves."""
+def items_of(sort: Sort, most: int | None = None) -> int:
+    """Elements of a thread in a pass, by the widest thing that it moves, and by how many elements there are at `most`."""
     widest = max(bytes_of(mem_of(memory).dtype) for memory in (sort.keys, *sort.payload))
-    return min(MOST_ITEMS, TILE_BYTES // (PASS_THREADS * widest))
+    items = min(MOST_ITEMS, TILE_BYTES // (PASS_THREADS * widest))
+    alone = most is not None and len(mem_of(sort.keys).dims) == 1
+    return min(items, max(LEAST_ITEMS, -(-(most or 0) // (FEW_TILES * PASS_THREADS)))) if alone else items
 
 
 def shifts(sort: Sort) -> tuple[int, ...]:
@@ -71,7 +76,7 @@ def counts_memory(sort: Sort) -> Mem:
     dims = list(mem_of(sort.keys).dims)
     extent = dims.pop(sort.axis)
     worth = (extent + (ALWAYS - FEWEST)).floordiv(ALWAYS) if dims else Affine((), 1)
-    rows = extent.floordiv(PASS_THREADS * items_of(sort)) + worth * (len(shifts(sort)) + 2)
+    rows = extent.floordiv(PASS_THREADS * items_of(sort)) + worth * (len(shifts(sort)) + 2) + (0 if dims else FEW_TILES)
     return Mem("u64", (*dims, rows, Affine((), DIGITS)), align=64)
 
 

@@ -33,8 +33,9 @@ from runtime.records import Factory, frozen
 TURNS = 4
 """Elements that a lane has under way; twice as many where data don't say which are read. Pieces of 16 bytes, where it reads these."""
 
-WIDE = 16
-"""Pieces of a mean row from which on lanes read pieces where data say which elements are read; a quarter of one where they don't."""
+WIDE, NARROW = 16, 4
+"""Pieces of a mean row from which on lanes read pieces: where data say which elements are read, and where elements are narrower than 4
+bytes."""
 
 LANES_BLOCK = 64
 """Threads of a block of lanes: rows end at different times, and a block only when all of its rows have."""
@@ -127,7 +128,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
     at_once = max(1, min(TURNS // 2 if found else TURNS, power_of_two(-(-mean // width)) // 2)) * width
     if mean >= (4 * known.machine.lanes if few else LONG_ROW):
         return RowShape(BLOCK, max(turns, at_once), resident, BLOCK, None, pieces)
-    wide = width > 1 and (mean >= WIDE * width if found else 4 * mean >= width)
+    wide = width > 1 and mean >= width * (WIDE if found else NARROW if width > NARROW else 1)
     each = at_once if wide else turns if found else 2 * turns
     enough = max(-(-2 * mean // (3 * each)), min(-(-mean // turns), -(-known.processors * resident // rows)))
     lanes, turns = min(known.machine.lanes, power_of_two(enough)), at_once if wide else turns

@@ -15,7 +15,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
-from compiler.hir.types import Mem, Tile
+from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.lanes import power_of_two
@@ -29,11 +29,11 @@ from compiler.schedule.threads import BLOCK
 from runtime.records import evolve, frozen
 
 LANES = 32
-"""Of a team, at most: so many columns lie side by side."""
-MOST_EACH = 4
-"""Columns of a lane."""
-AHEAD = 8
-"""Elements that a lane reads before it adds the first of them."""
+"""Of a team, at most."""
+EACH_BYTES = 32
+"""Of the columns of a lane, at most: what so many rows of a team need is under way then."""
+TOGETHER = 2
+"""Entries whose terms a team reads before it adds the first of them."""
 FEWEST = 128
 """Entries of a share, at least."""
 BLOCKS = 4
@@ -41,6 +41,8 @@ BLOCKS = 4
 
 Words = list[Value]
 """A sum on its way: one f64, or two."""
+Read = Callable[[Builder, Sequence[Value], Sequence[Value]], list[list[Words]]]
+"""What is read of each place for each column, where there is such a place."""
 
 
 @frozen
@@ -55,8 +57,10 @@ class RowShares:
     def of(found: SortedRows, facts: Facts) -> "RowShares":
         columns = most_elements([iterations(loop) for loop in found.inner], facts) or LANES
         rows = most_elements([iterations(found.loop)], facts) or 1
-        lanes = min(LANES, power_of_two(columns))
-        each = min(MOST_EACH, power_of_two(-(-columns // lanes)))
+        most = EACH_BYTES // max(4, bytes_of(mem_of(found.target).dtype))
+        # loops are gone through one after the other
+        each = 1 if any(op.regions for op in found.adding) else min(most, power_of_two(columns))
+        lanes = min(LANES, power_of_two(-(-columns // each)))
         # as many shares as entries of one, of which a run that has all entries needs the sum
         return RowShares(lanes, each, max(FEWEST, power_of_two(isqrt(rows))))
 
@@ -69,8 +73,8 @@ def left_of_shares(found: SortedRows, facts: Facts) -> Value:
 
 
 def runs_of_rows(found: SortedRows) -> Value:
-    """The memory of where the run of each row begins and ends."""
-    return Value(f"{found.target.name}_runs", Mem("u32", (*found.cells, Affine((), 2)), align=64))
+    """The memory of where the run of each row begins and ends, and of the rows that its first entries name."""
+    return Value(f"{found.target.name}_runs", Mem("u32", (*found.cells, Affine((), 2 + TOGETHER)), align=64))
 
 
 def words_of(target: Value) -> int:
@@ -141,15 +145,18 @@ class SortedRowSums:
         number = b.index(start.place, "place")
         rows = b.product(extents)
         with b.when(b.op("lt", number, rows)) as inner:
-            begin = inner.cast(_first(inner, start.values[self.nest.keys], number, inner.const(0, "index"), count), "u32")
-            inner.store(runs, begin, [*(digit.name for digit in inner.digits(number, extents[1:])), 0])
-            before, end = inner.sub(number, one), inner.cast(count, "u32")
-            for where, row, value in (
-                (inner.op("lt", inner.const(0, "index"), number), before, begin),
-                (inner.op("eq", inner.add(number, one), rows), number, end),
-            ):
+            keys, end = start.values[self.nest.keys], inner.sub(count, one)
+            begin = _first(inner, keys, number, inner.const(0, "index"), count)
+            own = [digit.name for digit in inner.digits(number, extents[1:])]
+            inner.store(runs, inner.cast(begin, "u32"), [*own, 0])
+            for n in range(TOGETHER):
+                place = inner.op("min", inner.index(Affine.of(begin.name) + n), end)
+                there = inner.op("le", inner.const(0, "index"), place)
+                inner.store(runs, inner.load(start.values[self.nest.rows], [place.name], there), [*own, 2 + n])
+            before, last = inner.sub(number, one), inner.op("eq", inner.add(number, one), rows)
+            for where, row, value in ((inner.op("lt", inner.const(0, "index"), number), before, begin), (last, number, count)):
                 with inner.when(where) as some:
-                    some.store(runs, value, [*(digit.name for digit in some.digits(row, extents[1:])), 1])
+                    some.store(runs, some.cast(value, "u32"), [*(digit.name for digit in some.digits(row, extents[1:])), 1])
         return start.finish(cells, BLOCK)
 
     def parts(self) -> Launch:
@@ -192,15 +199,16 @@ class SortedRowSums:
         with b.when(there) as inner:
             if found.fresh:
                 runs = team.start.workspaces[team.plan.around.others[self.nest.runs]]
-                low, high = (inner.cast(inner.load(runs, [*(digit.name for digit in row), end]), "index") for end in (0, 1))
+                low_, high_, *first_rows = (inner.load(runs, [*(digit.name for digit in row), n]) for n in range(2 + TOGETHER))
+                low, high = (inner.cast(end, "index") for end in (low_, high_))
             else:
-                low, high = team.unit, team.run_end(inner, key)
+                low, high, first_rows = team.unit, team.run_end(inner, key), []
             behind = Affine.of(inner.index(Affine.of(low.name).ceildiv(rows) * rows + rows).name)
             types = [Tile("f64")] * (self.shares.each * team.words)
             with inner.branch(inner.op("le", inner.index(behind), high), types) as (long, short, both):
                 first, end = long.index(Affine.of(low.name).floordiv(rows)), long.index(Affine.of(high.name).ceildiv(rows))
                 long.yield_(*_flat(team.of_shares(long, first, end, long.index(Affine.of(low.name) % rows))))
-                short.yield_(*_flat(team.of_entries(short, low, high)))
+                short.yield_(*_flat(team.of_entries(short, low, high, first_rows)))
             team.put(inner, row, team.by_column(both.results))
         return team.finish(found.cells if found.fresh else (iterations(found.loop),))
 
@@ -237,9 +245,9 @@ class _Team:
         shares, zero = plan.shares, b.const(0, "index")
         self.cells = [b.index(start.copy.form(extent)) for extent in self.found.cells]
         self.extents = [b.count(start.copy.form(iterations(loop))) for loop in self.found.inner]
-        columns = b.product(self.extents)
+        width = b.product(self.extents)
         wide = b.const(shares.lanes * shares.each, "index")
-        self.slices = b.op("div", b.add(columns, b.sub(wide, b.const(1, "index"))), wide, name="slices")
+        self.slices = b.op("div", b.add(width, b.sub(wide, b.const(1, "index"))), wide, name="slices")
         thread, lanes = b.index(start.thread, "thread"), b.const(shares.lanes, "index")
         number = b.add(b.mul(b.index(start.number.name), b.const(self.teams, "index")), small(b, "div", thread, lanes))
         few = most_elements([iterations(loop) for loop in self.found.inner], plan.facts)
@@ -248,8 +256,9 @@ class _Team:
         self.count = b.count(start.copy.form(iterations(self.found.loop)))
         column = b.add(b.mul(slice_, wide), small(b, "rem", thread, lanes))
         places = [b.index(Affine.of(column.name) + n * shares.lanes) for n in range(shares.each)]
-        self.inside = [b.op("lt", place, columns) for place in places]
+        self.inside = [b.op("lt", place, width) for place in places]
         self.digits = [b.digits(place, self.extents[1:]) for place in places]
+        self.columns = list(zip(self.digits, self.inside, strict=True))
 
     def finish(self, units: tuple[Affine, ...]) -> Launch:
         launch = self.start.finish((*units, Affine.of(self.slices.name)), self.teams)
@@ -283,49 +292,59 @@ class _Team:
 
     # ---- sums ----
 
-    def total(self, b: Builder, low: Value, high: Value, read: Callable[[Builder, Value, Value], list[Words]]) -> list[Words]:
-        """What is read of the places of a range, added up in their order; what is read at several of them is under way at once."""
-        together, nothing = max(1, AHEAD // self.plan.shares.each // self.words), b.const(0.0, "f64")
+    def total(self, b: Builder, low: Value, high: Value, read: Read, first: Sequence[Value] = ()) -> list[Words]:
+        """What is read of the places of a range, added up in their order; what is read at several of them is under way at once. Where
+        entries are added, the rows of a turn are known before: `first` those of the first one."""
+        nothing, last = b.const(0.0, "f64"), b.sub(high, b.const(1, "index"))
         zeros = [nothing] * (self.plan.shares.each * self.words)
-        with b.loop("entry", low.name, high.name, together, zeros, unroll=1) as (body, loop):
-            places = [body.index(Affine.of(loop.variable.name) + n) for n in range(together)]
-            there = [body.op("lt", place, high) for place in places]
-            totals = self.by_column(loop.carried)
-            for holds, terms in zip(there, [read(body, *each) for each in zip(places, there, strict=True)], strict=True):
+        with b.loop("entry", low.name, high.name, TOGETHER, [*zeros, *first], unroll=1) as (body, loop):
+            places = [body.index(Affine.of(loop.variable.name) + n) for n in range(2 * TOGETHER)]
+            there = [body.op("lt", place, high) for place in places[:TOGETHER]]
+            ahead = [self.row(body, body.op("min", place, last)) for place in places[TOGETHER:]] if first else []
+            totals = self.by_column(loop.carried[: len(zeros)])
+            every = read(body, loop.carried[len(zeros) :] if first else places[:TOGETHER], there)
+            for holds, terms in zip(there, every, strict=True):
                 terms = [[body.select(holds, word, nothing) for word in term] for term in terms]
                 totals = [added(body, total, term) for total, term in zip(totals, terms, strict=True)]
-            body.yield_(*_flat(totals))
-        return self.by_column(loop.results)
+            body.yield_(*_flat(totals), *ahead)
+        return self.by_column(loop.results[: len(zeros)])
 
-    def of_entries(self, b: Builder, low: Value, high: Value) -> list[Words]:
-        def read(at: Builder, place: Value, there: Value) -> list[Words]:
-            row = at.cast(at.load(self.rows, [place.name], there), "index")
-            return [[at.cast(term, "f64")] for term in self.terms(at, row, there)]
+    def of_entries(self, b: Builder, low: Value, high: Value, first: Sequence[Value] = ()) -> list[Words]:
+        """What the terms of entries come to; `first`: their first rows, where these are known."""
 
-        return self.total(b, low, high, read)
+        def read(at: Builder, rows: Sequence[Value], there: Sequence[Value]) -> list[list[Words]]:
+            return [[[at.cast(term, "f64")] for term in self.terms(at, row, holds)] for row, holds in zip(rows, there, strict=True)]
+
+        return self.total(b, low, high, read, first or self.first_rows(b, low, b.sub(high, b.const(1, "index"))))
+
+    def first_rows(self, b: Builder, low: Value, last: Value) -> list[Value]:
+        """The rows of the first entries of a run that ends with `last`; of one without entries, any."""
+        last = b.op("max", last, b.const(0, "index"))
+        return [self.row(b, b.op("min", b.index(Affine.of(low.name) + n), last)) for n in range(TOGETHER)]
+
+    def row(self, b: Builder, entry: Value) -> Value:
+        return b.load(self.rows, [entry.name])
 
     def of_shares(self, b: Builder, first: Value, end: Value, behind: Value) -> list[Words]:
         """What these shares have left; of the first, in which the run begins so far `behind` its first entry, of its end."""
 
-        def read(at: Builder, share: Value, there: Value) -> list[Words]:
-            late = at.both(at.op("eq", share, first), at.op("ne", behind, at.const(0, "index")))
-            part = at.select(late, at.const(1, "index"), at.const(0, "index"))
-            return [
-                [
-                    at.load(self.memory, [share.name, part.name, *(digit.name for digit in digits), n], at.both(inside, there))
-                    for n in range(self.words)
-                ]
-                for digits, inside in zip(self.digits, self.inside, strict=True)
-            ]
+        def read(at: Builder, shares: Sequence[Value], there: Sequence[Value]) -> list[list[Words]]:
+            late = [at.both(at.op("eq", share, first), at.op("ne", behind, at.const(0, "index"))) for share in shares]
+            parts = [at.select(is_late, at.const(1, "index"), at.const(0, "index")) for is_late in late]
+            return [self.left(at, *each) for each in zip(shares, parts, there, strict=True)]
 
         return self.total(b, first, end, read)
+
+    def left(self, b: Builder, share: Value, part: Value, there: Value) -> list[Words]:
+        columns = [([share.name, part.name, *(digit.name for digit in digits)], b.both(inside, there)) for digits, inside in self.columns]
+        return [[b.load(self.memory, [*place, n], where) for n in range(self.words)] for place, where in columns]
 
     def terms(self, b: Builder, row: Value, there: Value) -> list[Value]:
         """What a row adds to each column."""
         values, found = self.start.values, self.found
-        values[found.loop.variable] = b.index(self.copy.form(found.loop.low) + row.name)
+        values[found.loop.variable] = b.index(self.copy.form(found.loop.low) + b.cast(row, "index").name)
         terms = []
-        for digits, inside in zip(self.digits, self.inside, strict=True):
+        for digits, inside in self.columns:
             self.enter(b, digits)
             self.copy.guarding, self.copy.guard = found.guarded, b.both(inside, there)
             self.copy.all(found.adding, b)
