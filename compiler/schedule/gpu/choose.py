@@ -162,7 +162,7 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     for launches in _ways_to(prepared.field, prepared.facts, (_threads,) if is_serial(prepared.field) else WAYS):
         try:
-            launches = launches if prepared.checks is None else checked_before(prepared.checks, launches)
+            launches = launches if prepared.checks is None else checked_before(prepared.checks, launches, prepared.facts)
         except NotPlaceable:
             continue
         tiled = {axis for name, axis in launches.heeded if name == "tile"}

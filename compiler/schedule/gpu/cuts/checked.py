@@ -76,9 +76,9 @@ def _nest(field: HirFunction, checks: Sequence[Check]) -> HirFunction:
     return nest
 
 
-def checked_before(nest: HirFunction, launches: Launches) -> Launches:
+def checked_before(nest: HirFunction, launches: Launches, facts: Facts) -> Launches:
     """The launches of a field behind those of its checks, which take the same parameters. Raises `NotPlaceable`."""
-    checking = nest_launches(nest, analyse(nest))
+    checking = nest_launches(nest, analyse(nest), facts)
     if checking.workspaces:
         raise NotPlaceable("checks that need memory of their own")
     for launch in checking.launches:

@@ -69,15 +69,16 @@ class Turns:
 
 
 def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> Turns | None:
-    """How threads take the iterations of a leading nest; None where they are few, do more than load, compute and store, or read what they
-    store: a turn behind the last iteration would read it while another thread writes it."""
+    """How threads take the iterations of a leading nest; None where they are few, do more than load, compute and store, read what they
+    store, as a turn behind the last iteration would read it while another thread writes it, or read nothing where data say; but for those
+    that do nothing but check."""
     count = prod(max(1, known.about(facts.nest.of_loop(loop).extent)) for loop in nest.loops)
     body = _body(nest)
     straight = all(not op.regions and (isinstance(op, Load | Store | Check) or op.effects is Effect.PURE) for op in body)
     stored = {op.mem for op in body if isinstance(op, Store)}
     apart = not any(isinstance(op, Load) and op.mem in stored for op in body)
     found = _following_loads(body)
-    if not straight or not apart or not found or count < known.processors * RESIDENT * UNDER_WAY // 2:
+    if not straight or not apart or not (found or not stored) or count < known.processors * RESIDENT * UNDER_WAY // 2:
         return None
     inner, around = nest.inner, {loop.variable.name for loop in nest.loops[:-1]}
     if any(loop.step != 1 or loop.low != Affine() for loop in nest.loops):
@@ -90,7 +91,7 @@ def turns_of(nest: Spread, facts: NestFacts, known: Facts) -> Turns | None:
         along, width = frozenset(), 1
     by_row = [op for op in found if around & {name for form in op.index[:-1] for name in form.names}]
     row = max(1, known.about(facts.nest.of_loop(inner).extent))
-    held = all(known.about(mem_of(op.mem).dims[-1]) * bytes_of(mem_of(op.mem).dtype) <= HELD for op in by_row)
+    held = all((most_elements(mem_of(op.mem).dims[-1:], known) or 0) * bytes_of(mem_of(op.mem).dtype) <= HELD for op in by_row)
     few = count < 2 * known.processors * max(ROWS, row)
     return Turns(nest, along, width, max(1, ROWS // row) if by_row and held and not few else None, known)
 
