@@ -15,18 +15,13 @@ from compiler.schedule.gpu.derived.accesses import LoadGroup, load_groups, store
 from compiler.schedule.gpu.derived.instances import Part, ThreadInstances, operands_of
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.price.launch_price import BEGIN, ISSUE, NARROW
+from compiler.schedule.gpu.price.memory_traffic import LINE, SECTOR
 from compiler.schedule.gpu.price.queue import throughput
 from runtime.records import frozen
 
-SECTOR, LINE = 32, 128
-ISSUE = 4 * 0.8
-"""Instructions of warps that a multiprocessor begins each cycle."""
-BEGIN = 800
-"""Cycles of a thread beside its loads."""
 DRAIN = 0.3
 """Of a wave: loads come first and stores last."""
-NARROW = 0.04
-"""Of the time of memory, for each halving of the 16 bytes that a lane best accesses."""
 PAGE, PAGES = 1 << 21, 16
 """Bytes of a page, and pages of a block that cost nothing."""
 CODE = 3000

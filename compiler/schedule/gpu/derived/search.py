@@ -16,6 +16,7 @@ from compiler.schedule.gpu.derived.price import LINE, ThreadPrice, ThreadWork, p
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
 from compiler.schedule.gpu.derived.written import derived_launch
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.launches import Launches
 from runtime.records import frozen
 
@@ -308,21 +309,17 @@ def _tables(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator
     others = [axis for axis in range(nest.outputs - 1, -1, -1) if axis != lane]
     made = set()
     for block in BLOCKS:
-        widths = {min(block, _power_above(tiles[lane])), min(block, 16), min(block, 32), min(block, 64)} | {tiles[lane]}
+        widths = {min(block, power_of_two(tiles[lane])), min(block, 16), min(block, 32), min(block, 64)} | {tiles[lane]}
         for along in sorted(widths, reverse=True):
-            if along > block or along > _power_above(tiles[lane]):
+            if along > block or along > power_of_two(tiles[lane]):
                 continue
             for second in (block, 2, 4):
                 threads, left = [1] * nest.outputs, block // along
                 threads[lane] = along
                 for axis, most in zip(others, (second, *(block for _ in others)), strict=False):
-                    threads[axis] = max(1, min(left, most, _power_above(tiles[axis])))
+                    threads[axis] = max(1, min(left, most, power_of_two(tiles[axis])))
                     left //= threads[axis]
                 key = tuple(threads)
                 if key not in made and (prod(threads) >= LEAST_THREADS or prod(tiles) < LEAST_THREADS * nest.outputs):
                     made.add(key)
                     yield ThreadTable(registers, key, (lane, *others))
-
-
-def _power_above(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()
