@@ -1,5 +1,6 @@
 """Every number of bf16 through maps on the CPU, against the rounding of ml_dtypes."""
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -53,3 +54,14 @@ def from_f32(u: tensor[M, f32], x: tensor[M, N, bf16]): tensor {
         joined = rounded(rounded(x.astype(np.float32) - u.astype(np.float32)[:, None]) * u.astype(np.float32)[:, None])
     np.testing.assert_array_equal(np.asarray(program.joined(u, x)).astype(np.float32), joined)
     np.testing.assert_array_equal(np.asarray(program.from_f32(wide, x)).astype(np.float32), np.maximum(sums, x.astype(np.float32)))
+
+
+def test_an_f16_that_is_stored_as_it_was_rounded_is_rounded_once() -> None:
+    program = zynml.compile("def f(x: tensor[N, f16]) { compute(x) { for i in 0..N: out[i] = exp(x[i]) } }", threads=1)
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(program.f(x), np.exp(x.astype(np.float64)).astype(np.float16), rtol=1e-3, atol=6e-8)
+    text = str(program.emit("llvm"))
+    widened = {name for name, of in re.findall(r"(%\S+) = fpext [^%]*(%\S+) to", text) if f"{of} = fptrunc" in text}
+    split = {name for name, of in re.findall(r"(%\S+) = shufflevector [^%]*(%[^,\s]+)", text) if of in widened}
+    assert "fptrunc" in text and not any(f" {name} to <16 x half>" in text for name in widened | split)

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -45,3 +46,20 @@ def stencil(x: tensor[M, N, {"f32" if dtype is np.float32 else "f64"}]): tensor 
 def test_two_rows_are_followed_by_the_processor() -> None:
     text = "def two(x: tensor[M, N]): tensor { compute(x) { for i in 0..M - 1, j in 0..N: out[i, j] = x[i, j] + x[i + 1, j] } }"
     assert "@llvm.prefetch" not in str(zynml.compile(text, threads=1).emit("llvm"))
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), [("f32", (1301, 1303)), ("bf16", (1999, 1601)), ("f64", (5, 7)), ("f16", (33, 64))])
+def test_rows_that_take_their_steps_at_once_are_fetched_ahead(dtype: str, sizes: tuple[int, int]) -> None:
+    text = f"""def lines(x: tensor[I, T, {dtype}]) {{ compute(x) {{ for i in 0..I {{ var h = 0.0
+        for t in 0..T {{ h = 0.5 * h + x[i, t]
+            out[i, t] = h }} }} }} }}"""
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bf16" else f"f{int(dtype[1:]) // 8}")
+    program = zynml.compile(text, threads=1)
+    x = (np.arange(sizes[0] * sizes[1]) % 13 - 6).reshape(sizes)
+    want, h = np.empty(sizes), np.zeros(sizes[0])
+    for t in range(sizes[1]):
+        h = 0.5 * h + x[:, t]
+        want[:, t] = h
+    got = np.asarray(program.lines(x.astype(kind)))
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=0, atol={"bf16": 0.2, "f16": 0.02}.get(dtype, 1e-5))
+    assert "@llvm.prefetch" in str(program.emit("llvm"))

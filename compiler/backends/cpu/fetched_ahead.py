@@ -4,17 +4,21 @@ end. Two forms are seen from a loop itself:
 
 * rows that data choose: no processor foresees where the next one begins, but the indices of rows to come are there to be read;
 * rows of a large memory beside each other, as stencils read them: processors follow few at once, and each only to the end of a page. The
-  row that goes before the others is fetched, and so is what is stored."""
+  row that goes before the others is fetched, and so is what is stored;
+* many rows at once, of which each turn takes a square, as lines along memory that go side by side do."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
+from math import prod
+from operator import mul
 
 from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.cpu.streamed import LINE, loops_around
 from compiler.backends.llvm.arithmetic import cast
 from compiler.backends.llvm.bundle import is_simd
 from compiler.backends.llvm.frame import index_bundle
-from compiler.backends.llvm.indexing import Indexing
+from compiler.backends.llvm.indexing import Indexing, strides_of
 from compiler.backends.llvm.masked import load_where
 from compiler.backends.llvm.types import I64, PTR, register_type
 from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
@@ -22,7 +26,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.core import Cast, Index
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.types import bytes_of
+from compiler.hir.types import Tile, bytes_of
 
 FAR_ROWS, MOST_FETCHED = 1 << 20, 512
 """Bytes of a memory whose rows are fetched before their turn, and of a row: processors follow longer ones by themselves."""
@@ -32,16 +36,19 @@ which is fetched: near caches hold no longer ones."""
 FAR_BESIDE, BESIDE = 6 << 20, 1 << 14
 """Bytes of a memory whose rows beside each other are fetched: with what is stored, more than the caches keep from call to call; and how far
 ahead: some pages, since a page that is begun is looked up first."""
+MANY, AHEAD, SECOND = 8, 256, 2
+"""Rows at once that processors don't follow; how many bytes these are fetched ahead; and LLVM's number of the cache to which they come:
+the nearest one has few places for rows that lie alike."""
 SEVERAL, TURNS = 3, 32
 """Rows beside each other: two are followed well enough. Turns between a row that data choose and the one that is fetched: rows that lie in
 memory take as long as some dozens of those that are near."""
 
 
-def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue, to_write: bool = False) -> None:
-    """Brings what lies so many bytes behind an address to the nearest cache, if anything does."""
+def fetch_ahead(w: FunctionWriter, pointer: LlvmValue, bytes_: LlvmValue, to_write: bool = False, near: int = 3) -> None:
+    """Brings what lies so many bytes behind an address to a cache, LLVM's number of which says how `near` it is, if anything does."""
     w.module.declare("llvm.prefetch.p0", "void (ptr, i32, i32, i32)")
     there = w.value(PTR, f"getelementptr i8, {pointer}, {bytes_}")
-    w.line(f"call void @llvm.prefetch.p0({there}, i32 {int(to_write)}, i32 3, i32 1)")
+    w.line(f"call void @llvm.prefetch.p0({there}, i32 {int(to_write)}, i32 {near}, i32 1)")
 
 
 def fetched_ahead(
@@ -59,7 +66,8 @@ def fetched_ahead(
             fetch()
     _fetch_rows_to_come(frame, op, low, high)
     if not isinstance(ahead, int):
-        return _beside(frame, op), begin
+        marching = [access for access in _accesses(op) if any(isinstance(inner, For) for inner in op.body.body)]
+        return _beside(frame, op), [partial(_fetch_many_rows, frame, op, access, low, high) for access in marching]
     vectors = (inner for inner in op.walk() if isinstance(inner, Load) and inner.index[-1:] and _step(inner, op) != 1)
     return {id(inner): constant(I64, ahead) for inner in vectors}, begin
 
@@ -70,6 +78,11 @@ def _step(access: Load | Store, op: For) -> int:
 
 def _accesses(op: For) -> list[Load | Store]:
     return [inner for inner in op.body.body if isinstance(inner, Load | Store) and inner.index]
+
+
+def _without_axes(frame: CpuFrame, access: Load | Store) -> list[Affine]:
+    """The index of the first element of a tile."""
+    return [form.without(*filter(frame.is_axis, form.names)) for form in access.index]
 
 
 def _memory_bytes(frame: CpuFrame, access: Load | Store) -> LlvmValue:
@@ -167,7 +180,7 @@ def _fetch_row_to_come(
 
 def _fetch_turns(frame: CpuFrame, access: Load | Store, variable: str, low: LlvmValue, high: LlvmValue) -> None:
     """Fetches what an access goes along in the first turns of a loop."""
-    w, index = frame.w, [form.without(*filter(frame.is_axis, form.names)) for form in access.index]
+    w, index = frame.w, _without_axes(frame, access)
     bytes_ = bytes_of(mem_of(access.mem).dtype) * index[-1].coefficient(variable)
     behind = w.intrinsic("smin", high, w.add(low, constant(I64, max(1, MOST_FETCHED // bytes_))))
 
@@ -178,6 +191,32 @@ def _fetch_turns(frame: CpuFrame, access: Load | Store, variable: str, low: Llvm
     with w.loop(low, behind, max(1, LINE // bytes_)) as at:
         fetch(at)
     fetch(w.sub(behind, constant(I64, 1)))
+
+
+# ---- many rows at once ----
+
+
+def _fetch_many_rows(frame: CpuFrame, op: For, access: Load | Store, low: LlvmValue, high: LlvmValue) -> None:
+    """Fetches what the rows of an access go along some lines later, and at their ends the beginnings of the rows behind them."""
+    w, mem, variable = frame.w, mem_of(access.mem), op.variable.name
+    type, strides = (access.result if isinstance(access, Load) else access.value).type, strides_of(frame, mem)
+    across = {name: range(extent.value or 1) for name, extent in type.axes} if isinstance(type, Tile) else {}
+    across = {name: places for name, places in across.items() if not access.index[-1].coefficient(name)}
+    dim, *others = [dim for dim, form in enumerate(access.index) if not across.keys().isdisjoint(form.names)] or [-1]
+    step, made = _step(access, op) * bytes_of(mem.dtype), {value.name for each in op.walk() for value in each.results}
+    known = access.mem in frame.kernel.function.parameters and made.isdisjoint(access.symbols) and strides[-1].number == 1
+    if others or step <= 0 or not known or prod(map(len, across.values())) < MANY:
+        return
+    rows = [sum(map(mul, map(access.index[dim].coefficient, across), places)) for places in product(*across.values())]
+    ahead, stride = max(1, AHEAD // step), w.mul(strides[dim], constant(I64, bytes_of(mem.dtype)))
+    later = w.add(frame.values[variable].scalar, constant(I64, ahead))
+    back = w.mul(w.sub(w.sub(high, low), constant(I64, ahead)), constant(I64, step))
+    next_rows = w.sub(w.mul(stride, constant(I64, max(rows) + 1)), back)
+    behind = w.select(w.compare("slt", later, high), constant(I64, ahead * step), next_rows)
+    first = Indexing(frame, frame.memories[access.mem.name], _without_axes(frame, access), None, 0).base
+    with w.when(w.compare("sge", _memory_bytes(frame, access), constant(I64, FAR_BESIDE))):
+        for row in rows:
+            fetch_ahead(w, first, w.add(behind, w.mul(stride, constant(I64, row))), isinstance(access, Store), SECOND)
 
 
 # ---- rows beside each other ----

@@ -6,6 +6,7 @@ from compiler.backends.cpu.frame import CpuFrame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.trigonometry import OF_ANGLES
+from compiler.backends.llvm.types import is_narrow_float
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.core import FLOAT_FUNCTIONS, Unary
 
@@ -23,11 +24,13 @@ def in_pairs(frame: CpuFrame, op: Unary) -> None:
     lanes, items = bundle.lanes, bundle.items
 
     def of(value: LlvmValue) -> LlvmValue:
-        return arithmetic.unary(w, op.operator, bundle.dtype, value)
+        return arithmetic.unary(w, op.operator, "f32" if is_narrow_float(bundle.dtype) else bundle.dtype, value)
 
     results: list[LlvmValue] = []
     for first, second in zip(items[::2], items[1::2], strict=False):
         both = of(w.shuffle(first, second, range(2 * lanes)))
         results += [w.shuffle(both, None, range(start, start + lanes)) for start in (0, lanes)]
     results += [of(item) for item in items[len(results) :]]
-    frame.define(op, Bundle(bundle.dtype, bundle.axes, bundle.simd, lanes, tuple(results)))
+    # each by itself, so that what is stored is known to be rounded
+    rounded = [arithmetic.rounded(w, result, bundle.dtype) for result in results]
+    frame.define(op, Bundle(bundle.dtype, bundle.axes, bundle.simd, lanes, tuple(rounded)))

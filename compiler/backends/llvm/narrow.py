@@ -18,7 +18,9 @@ def round_narrow(w: FunctionWriter, value: LlvmValue, dtype: str) -> LlvmValue:
     if dtype == "bf16" and value.text in w.known_bf16:
         return value
     if dtype == "f16" and has_f16(w):
-        return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
+        rounded = w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
+        w.before_rounding[rounded.text] = value
+        return rounded
     if dtype == "bf16" and w.module.native_bfloat and not value.type.lanes:
         return _known_bf16(w, _bf16_beside_zero(w, value, upper=True))
     if dtype == "bf16" and w.module.native_bfloat:
