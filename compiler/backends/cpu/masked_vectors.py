@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from compiler.backends.llvm.types import LlvmType
-from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, ModuleWriter
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, has_feature
 from runtime.records import Factory, define
 
 WRITTEN_OUT = 4
@@ -26,15 +26,15 @@ class MaskedVectors:
     def gather(self, w: FunctionWriter, pointers: LlvmValue, mask: LlvmValue, other: LlvmValue, align: int, notes: str) -> LlvmValue:
         """The elements at addresses of their own where the mask holds, those of `other` elsewhere."""
         kind, wide = f"gather.{other.type.suffix}.{pointers.type.suffix}", other.type.element not in _NARROW
-        has = mask.number is not None or (wide and (_has(w.module, "fast-gather") or _has(w.module, "avx512f")))
+        has = mask.number is not None or (wide and (has_feature(w.module, "fast-gather") or has_feature(w.module, "avx512f")))
         return w.value(other.type, self._call(w, kind, other.type, [pointers, mask, other], 0, align, has) + notes)
 
     def store(self, w: FunctionWriter, value: LlvmValue, pointer: LlvmValue, mask: LlvmValue, align: int, notes: str) -> None:
-        has = value.type.element not in _NARROW or _has(w.module, "avx512bw")
+        has = value.type.element not in _NARROW or has_feature(w.module, "avx512bw")
         w.line(self._call(w, f"store.{value.type.suffix}.p0", None, [value, pointer, mask], 1, align, has) + notes)
 
     def scatter(self, w: FunctionWriter, value: LlvmValue, pointers: LlvmValue, mask: LlvmValue, align: int, notes: str) -> None:
-        has = mask.number is not None or (value.type.element not in _NARROW and _has(w.module, "avx512f"))
+        has = mask.number is not None or (value.type.element not in _NARROW and has_feature(w.module, "avx512f"))
         kind = f"scatter.{value.type.suffix}.{pointers.type.suffix}"
         w.line(self._call(w, kind, None, [value, pointers, mask], 1, align, has) + notes)
 
@@ -60,7 +60,3 @@ class MaskedVectors:
 
         name = w.module.helper(f"masked.{kind}", make)
         return f"call {result or 'void'} @{name}({', '.join(map(str, arguments))})"
-
-
-def _has(module: ModuleWriter, feature: str) -> bool:
-    return any(f"+{feature}" in text.removeprefix("target-features=").split(",") for text in module.attributes)

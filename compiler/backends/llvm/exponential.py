@@ -2,7 +2,8 @@
 
 exp: n = x/ln2 rounded, r = x - n*ln2 in two steps, e**r by a polynomial, times 2**n. log: x = 2**e * m with m about 1,
 s = (m-1)/(m+1), a series in s*s. Errors in ulp, f32 / f64: exp 1.1 / 1.0, exp2 1.0 / 1.0, log 1.0 / 1.0, log2 2.0 / 2.0,
-sinh 2.5 / 2.5, cosh 2.0 / 2.0, tanh 2.5 / 2.5, pow 0.6 / 4.0. All handle subnormals, infinities and NaN."""
+sinh 2.5 / 2.5, cosh 2.0 / 2.0, tanh 2.5 / 2.5, pow 0.6 / 4.0. All handle subnormals, infinities and NaN. AVX-512 has instructions that
+scale whole vectors and take them apart; they give the same bits."""
 
 import math
 
@@ -11,26 +12,26 @@ from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import LlvmValue
 
 
-def _reduce_exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> tuple[LlvmValue, LlvmValue]:
-    """e**r - 1 = r + r**2 * P(r), and the int n. `tail` is added to x exactly enough."""
+def _reduce_exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> tuple[LlvmValue, LlvmValue, LlvmValue]:
+    """e**r - 1 = r + r**2 * P(r), and n as an int and as a float. `tail` is added to x exactly enough."""
     n, number = m.nearest((x, m.number(1 / math.log(2))))
     high, low = coefficients.LN2 if m.double else coefficients.LN2_F32
     r = m.fma(n, m.number(-high), x)
     r = m.fma(n, m.number(-low), r)
     if tail is not None:
         r = m.add(r, tail)
-    return m.fma(m.mul(r, r), m.polynomial("exp", r), r), number
+    return m.fma(m.mul(r, r), m.polynomial("exp", r), r), number, n
 
 
 def exp(m: Maths, x: LlvmValue, tail: LlvmValue | None = None) -> LlvmValue:
     x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
-    power, n = _reduce_exp(m, x, tail)
-    return m.scale(m.add(power, m.number(1.0)), n)
+    power, n, number = _reduce_exp(m, x, tail)
+    return m.scale(m.add(power, m.number(1.0)), n, number)
 
 
 def exp_in_range(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x where that is a normal number."""
-    power, n = _reduce_exp(m, x)
+    power, n, _ = _reduce_exp(m, x)
     return m.mul(m.add(power, m.number(1.0)), m.power_of_two(n))
 
 
@@ -38,7 +39,7 @@ def exp2(m: Maths, x: LlvmValue) -> LlvmValue:
     x = m.clamp(x, *((-1200.0, 1200.0) if m.double else (-200.0, 200.0)))
     n, number = m.nearest((x, m.number(1.0)))
     r = m.sub(x, n)
-    return m.scale(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), number)
+    return m.scale(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), number, n)
 
 
 def exp2_in_range(m: Maths, x: LlvmValue) -> LlvmValue:
@@ -50,7 +51,7 @@ def exp2_in_range(m: Maths, x: LlvmValue) -> LlvmValue:
 
 def expm1_positive(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x - 1 for 0 <= x, below the overflow of e**x."""
-    rest, n = _reduce_exp(m, x)
+    rest, n, _ = _reduce_exp(m, x)
     power = m.power_of_two(n)
     return m.fma(power, rest, m.sub(power, m.number(1.0)))
 
@@ -58,12 +59,16 @@ def expm1_positive(m: Maths, x: LlvmValue) -> LlvmValue:
 def half_exp(m: Maths, x: LlvmValue) -> LlvmValue:
     """e**x / 2, which overflows no sooner than it must."""
     x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
-    power, n = _reduce_exp(m, x)
-    return m.scale(m.add(power, m.number(1.0)), m.w.binary("sub", n, m.int(1)))
+    power, n, number = _reduce_exp(m, x)
+    return m.scale(m.add(power, m.number(1.0)), m.w.binary("sub", n, m.int(1)), m.sub(number, m.number(1.0)))
 
 
 def _split(m: Maths, x: LlvmValue, normal: bool = False) -> tuple[LlvmValue, LlvmValue]:
     """A positive x as m * 2**e, m from sqrt(1/2) to sqrt(2): m and e, a float. Subnormals are scaled up first."""
+    if m.takes_apart:
+        fraction, e = m.parts(x)
+        large = m.is_("oge", fraction, 2 * (math.sqrt(0.5) if m.double else _single(math.sqrt(0.5))))
+        return m.select(large, m.mul(fraction, m.number(0.5)), fraction), m.select(large, m.add(e, m.number(1.0)), e)
     if normal:
         return _split_normal(m, x, m.number(1.5 * 2.0**m.mantissa))
     small = m.is_("olt", x, 2.0 ** (1 - m.bias))
@@ -102,11 +107,14 @@ def _log_kernel(m: Maths, fraction: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
 
 
 def log(m: Maths, x: LlvmValue) -> LlvmValue:
-    return _log_special(m, x, _log(m, *_split(m, x)))
+    result = _log(m, *_split(m, x))
+    return result if m.takes_apart else _log_special(m, x, result)
 
 
 def log_of_normal(m: Maths, x: LlvmValue) -> LlvmValue:
     """log x where x isn't less than the least normal number; it may be infinite or NaN."""
+    if m.takes_apart:
+        return log(m, x)
     return m.select(m.is_("olt", x, math.inf), _log(m, *_split(m, x, normal=True)), x)
 
 

@@ -4,9 +4,12 @@ vector, `float` or `double`, and gives polynomials, powers of two and the parts 
 from collections.abc import Sequence
 
 from compiler.backends.llvm import coefficients
-from compiler.backends.llvm.types import LlvmType
-from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant
+from compiler.backends.llvm.types import I32, LlvmType
+from compiler.backends.llvm.writer import FunctionWriter, LlvmValue, constant, has_feature
 from runtime.records import frozen
+
+WHOLE = 512
+"""Bits of the vectors whose floats AVX-512 takes apart."""
 
 
 @frozen
@@ -22,6 +25,11 @@ class Maths:
     def device(self) -> bool:
         """Whether the code is for a GPU, where integer instructions and comparisons have half the rate of a fused multiply-add."""
         return self.w.module.backend == "NVPTX"
+
+    @property
+    def takes_apart(self) -> bool:
+        """Whether the machine has instructions for the parts of floats, as AVX-512 has for whole vectors."""
+        return self.type.bits * self.type.lanes % WHOLE == 0 < self.type.lanes and has_feature(self.w.module, "avx512f")
 
     @property
     def integer(self) -> LlvmType:
@@ -169,8 +177,10 @@ class Maths:
         biased = self.w.binary("add", n, self.int(self.bias))
         return self.from_bits(self.w.binary("shl", biased, self.int(self.mantissa)))
 
-    def scale(self, x: LlvmValue, n: LlvmValue) -> LlvmValue:
-        """x * 2**n, in two steps so that each factor is normal; the last one rounds."""
+    def scale(self, x: LlvmValue, n: LlvmValue, number: LlvmValue | None = None) -> LlvmValue:
+        """x * 2**n, in two steps so that each factor is normal; the last one rounds. `number`: n as a float."""
+        if number is not None and self.takes_apart:
+            return self._in_whole_vectors("scalef", [x, number])
         if self.device:
             biased = self.w.binary("add", n, self.int(2 * self.bias))
             half = self.w.binary("shl", self.w.binary("lshr", biased, self.int(1)), self.int(self.mantissa))
@@ -179,6 +189,23 @@ class Maths:
         half = self.w.binary("ashr", n, self.int(1))
         rest = self.w.binary("sub", n, half)
         return self.mul(self.mul(x, self.power_of_two(half)), self.power_of_two(rest))
+
+    def parts(self, x: LlvmValue) -> tuple[LlvmValue, LlvmValue]:
+        """m and e of x = m * 2**e, m from 1 to 2; NaN and NaN below 0, 1 and the logarithm itself of 0 and infinity."""
+        return self._in_whole_vectors("getmant", [x], [constant(I32, 2 << 2)]), self._in_whole_vectors("getexp", [x])
+
+    def _in_whole_vectors(self, name: str, operands: Sequence[LlvmValue], mode: Sequence[LlvmValue] = ()) -> LlvmValue:
+        """What an instruction of AVX-512 gives, without a mask and in the current rounding."""
+        w, lanes = self.w, WHOLE // self.type.bits
+        type, every, rounding = self.type.with_lanes(lanes), constant(LlvmType(f"i{lanes}"), -1), constant(I32, 4)
+        made: list[LlvmValue] = []
+        for start in range(0, self.type.lanes, lanes):
+            parts = [part if part.type == type else w.shuffle(part, None, range(start, start + lanes)) for part in operands]
+            text = f"llvm.x86.avx512.mask.{name}.{'pd' if self.double else 'ps'}.512"
+            made.append(w.call(text, type, *parts, *mode, parts[0], every, rounding))
+        while len(made) > 1:
+            made = [w.shuffle(a, b, range(2 * a.type.lanes)) for a, b in zip(made[::2], made[1::2], strict=True)]
+        return made[0]
 
     def clamp(self, x: LlvmValue, low: float, high: float) -> LlvmValue:
         """x moved into the range; NaN stays."""

@@ -414,3 +414,8 @@ class FunctionWriter:
         if a is None or b is None:
             return b if a is None else a
         return self.binary("and", a, b)
+
+
+def has_feature(module: ModuleWriter, feature: str) -> bool:
+    """Whether the machine that a module is for has a feature."""
+    return any(f"+{feature}" in text.removeprefix("target-features=").split(",") for text in module.attributes)

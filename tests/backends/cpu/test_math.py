@@ -130,3 +130,19 @@ def test_each_element_of_a_tile_has_the_same_bits(name: str, dtype: str) -> None
         for count in (1, 9, 47):
             results = np.asarray(program.f(np.full(count, value, kind)))
             assert len({result.tobytes() for result in results}) == 1
+
+
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
+@pytest.mark.parametrize("name", ("exp", "exp2", "log", "log2", "cosh"))
+def test_whole_vectors_have_the_bits_of_elements(name: str, dtype: str) -> None:
+    kind, limits = NUMPY[dtype], np.finfo(NUMPY[dtype])
+    near = np.array([0.0, limits.smallest_subnormal, limits.smallest_normal, limits.max, np.sqrt(0.5), np.sqrt(2.0), 1.0, np.inf], kind)
+    with np.errstate(all="ignore"):
+        near = np.concatenate([near, -near, np.nextafter(near, kind(9)), np.nextafter(near, kind(0)), np.array(SPECIAL).astype(kind)])
+        border = np.log(np.array([limits.smallest_subnormal, limits.smallest_normal, limits.max], kind).astype(np.float64))
+    steps = (border[:, None] * np.linspace(0.9, 1.1, 400)).ravel() * (1 if name != "exp2" else 1 / math.log(2))
+    powers = np.exp2(np.linspace(limits.minexp, limits.maxexp - 1, 4000)).astype(kind)
+    x = np.concatenate([near, steps.astype(kind), -near, powers / kind(3)])
+    x = np.concatenate([x, np.zeros(-len(x) % 64, kind)])
+    whole, single = (evaluate(pointwise(lambda b, v: b.op(name, v), [dtype], dtype, form), x) for form in ("tile", "loop"))
+    np.testing.assert_array_equal(whole, single)
