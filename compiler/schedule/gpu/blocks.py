@@ -76,7 +76,7 @@ def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -
     for op in [op for op in nest.body.body if isinstance(op, For)]:
         if (found := rows_to_sort(op, nest, facts, known)) is not None:
             nest, keys, rows = with_sorted_rows(nest, found)
-            sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known), runs_of_rows(found))
+            sorted_[op] = SortedRowNest(found, keys, rows, left_of_shares(found, known), runs_of_rows(found, known))
     return _Scheduling(nest, analyse(nest) if sorted_ else facts, known, sorted=sorted_).run()
 
 

@@ -33,7 +33,7 @@ LANES = 32
 EACH_BYTES = 32
 """Of the columns of a lane, at most: what so many rows of a team need is under way then."""
 TOGETHER = 2
-"""Entries whose terms a team reads before it adds the first of them."""
+"""Entries whose terms a team reads before it adds the first of them, where these have no loops."""
 FEWEST = 128
 """Entries of a share, at least."""
 BLOCKS = 4
@@ -47,22 +47,24 @@ Read = Callable[[Builder, Sequence[Value], Sequence[Value]], list[list[Words]]]
 
 @frozen
 class RowShares:
-    """How rows are shared: `lanes` of a team, columns of `each` lane, and entries of a share."""
+    """How rows are shared: `lanes` of a team, columns of `each` lane, entries of a share, and those whose terms are under way together."""
 
     lanes: int
     each: int
     rows: int
+    together: int
 
     @staticmethod
     def of(found: SortedRows, facts: Facts) -> "RowShares":
         columns = most_elements([iterations(loop) for loop in found.inner], facts) or LANES
         rows = most_elements([iterations(found.loop)], facts) or 1
         most = EACH_BYTES // max(4, bytes_of(mem_of(found.target).dtype))
-        # loops are gone through one after the other
-        each = 1 if any(op.regions for op in found.adding) else min(most, power_of_two(columns))
+        # terms with loops are computed one after the other
+        alone = any(op.regions for op in found.adding)
+        each, together = (1, 1) if alone else (min(most, power_of_two(columns)), TOGETHER)
         lanes = min(LANES, power_of_two(-(-columns // each)))
         # as many shares as entries of one, of which a run that has all entries needs the sum
-        return RowShares(lanes, each, max(FEWEST, power_of_two(isqrt(rows))))
+        return RowShares(lanes, each, max(FEWEST, power_of_two(isqrt(rows))), together)
 
 
 def left_of_shares(found: SortedRows, facts: Facts) -> Value:
@@ -72,9 +74,9 @@ def left_of_shares(found: SortedRows, facts: Facts) -> Value:
     return Value(f"{found.target.name}_left", Mem("f64", dims, align=64))
 
 
-def runs_of_rows(found: SortedRows) -> Value:
+def runs_of_rows(found: SortedRows, facts: Facts) -> Value:
     """The memory of where the run of each row begins and ends, and of the rows that its first entries name."""
-    return Value(f"{found.target.name}_runs", Mem("u32", (*found.cells, Affine((), 2 + TOGETHER)), align=64))
+    return Value(f"{found.target.name}_runs", Mem("u32", (*found.cells, Affine((), 2 + RowShares.of(found, facts).together)), align=64))
 
 
 def words_of(target: Value) -> int:
@@ -149,7 +151,7 @@ class SortedRowSums:
             begin = _first(inner, keys, number, inner.const(0, "index"), count)
             own = [digit.name for digit in inner.digits(number, extents[1:])]
             inner.store(runs, inner.cast(begin, "u32"), [*own, 0])
-            for n in range(TOGETHER):
+            for n in range(self.shares.together):
                 place = inner.op("min", inner.index(Affine.of(begin.name) + n), end)
                 there = inner.op("le", inner.const(0, "index"), place)
                 inner.store(runs, inner.load(start.values[self.nest.rows], [place.name], there), [*own, 2 + n])
@@ -199,7 +201,7 @@ class SortedRowSums:
         with b.when(there) as inner:
             if found.fresh:
                 runs = team.start.workspaces[team.plan.around.others[self.nest.runs]]
-                low_, high_, *first_rows = (inner.load(runs, [*(digit.name for digit in row), n]) for n in range(2 + TOGETHER))
+                low_, high_, *first_rows = (inner.load(runs, [*(digit.name for digit in row), n]) for n in range(2 + self.shares.together))
                 low, high = (inner.cast(end, "index") for end in (low_, high_))
             else:
                 low, high, first_rows = team.unit, team.run_end(inner, key), []
@@ -295,14 +297,14 @@ class _Team:
     def total(self, b: Builder, low: Value, high: Value, read: Read, first: Sequence[Value] = ()) -> list[Words]:
         """What is read of the places of a range, added up in their order; what is read at several of them is under way at once. Where
         entries are added, the rows of a turn are known before: `first` those of the first one."""
-        nothing, last = b.const(0.0, "f64"), b.sub(high, b.const(1, "index"))
+        together, nothing, last = self.plan.shares.together, b.const(0.0, "f64"), b.sub(high, b.const(1, "index"))
         zeros = [nothing] * (self.plan.shares.each * self.words)
-        with b.loop("entry", low.name, high.name, TOGETHER, [*zeros, *first], unroll=1) as (body, loop):
-            places = [body.index(Affine.of(loop.variable.name) + n) for n in range(2 * TOGETHER)]
-            there = [body.op("lt", place, high) for place in places[:TOGETHER]]
-            ahead = [self.row(body, body.op("min", place, last)) for place in places[TOGETHER:]] if first else []
+        with b.loop("entry", low.name, high.name, together, [*zeros, *first], unroll=1) as (body, loop):
+            places = [body.index(Affine.of(loop.variable.name) + n) for n in range(2 * together)]
+            there = [body.op("lt", place, high) for place in places[:together]]
+            ahead = [self.row(body, body.op("min", place, last)) for place in places[together:]] if first else []
             totals = self.by_column(loop.carried[: len(zeros)])
-            every = read(body, loop.carried[len(zeros) :] if first else places[:TOGETHER], there)
+            every = read(body, loop.carried[len(zeros) :] if first else places[:together], there)
             for holds, terms in zip(there, every, strict=True):
                 terms = [[body.select(holds, word, nothing) for word in term] for term in terms]
                 totals = [added(body, total, term) for total, term in zip(totals, terms, strict=True)]
@@ -320,7 +322,7 @@ class _Team:
     def first_rows(self, b: Builder, low: Value, last: Value) -> list[Value]:
         """The rows of the first entries of a run that ends with `last`; of one without entries, any."""
         last = b.op("max", last, b.const(0, "index"))
-        return [self.row(b, b.op("min", b.index(Affine.of(low.name) + n), last)) for n in range(TOGETHER)]
+        return [self.row(b, b.op("min", b.index(Affine.of(low.name) + n), last)) for n in range(self.plan.shares.together)]
 
     def row(self, b: Builder, entry: Value) -> Value:
         return b.load(self.rows, [entry.name])
