@@ -86,10 +86,15 @@ def test_rows_places_and_what_is_less_than_the_best(seed: int | None) -> None:
     for number, one in enumerate(held):
         if number not in work.zeros:
             one.fill(77)
+    given, sizes = work.counted([x, out, top, place, 2, 2301], sizes)
     for _ in range(2):
         for launch in work.launches:
             verify(launch.function)
-            interpret(launch.function, [x, out, top, place, 2, 2301, *held], grid=(launch.blocks(sizes), 1, 1), seed=seed)
+            arguments = [
+                value.reshape([dim.evaluate(sizes.__getitem__) for dim in parameter.type.dims]) if isinstance(value, np.ndarray) else value
+                for parameter, value in zip(launch.function.parameters, [*given, *held], strict=True)
+            ]
+            interpret(launch.function, arguments, grid=(launch.blocks(sizes), 1, 1), seed=seed)
         assert all(not held[number].any() for number in work.zeros)
         np.testing.assert_array_equal(top, x.max(1))
         np.testing.assert_array_equal(place, x.argmax(1))

@@ -172,7 +172,8 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
         )
         words = (*launches.words, *in_words(prepared.field, prepared.field.loops, unheeded), *_shared_in_words(prepared.field, launches))
         stages = tuple(rows_together(stage) if isinstance(stage, Launch) else stage for stage in launches.stages)
-        return evolve(launches, stages=stages, words=words, units=prepared.units, products=prepared.products, unheeded=unheeded)
+        products = (*prepared.products, *launches.products)
+        return evolve(launches, stages=stages, words=words, units=prepared.units, products=products, unheeded=unheeded)
     return None
 
 
@@ -327,9 +328,14 @@ def _in_parts(
     the last."""
     known: list[Launches] = []
     for part in reversed(parts):
-        launches = next(_ways_to(part, evolve(facts, tiling=None) if known else facts, WAYS), None)
+        about = evolve(facts, tiling=None) if known else facts
+        launches = next(_ways_to(part, about, WAYS), None)
         if launches is None:
             return None
+        if (row := in_one_row(part, about)) is not None:
+            flat, products, further = row
+            ways = (evolve(way, products=products) for way in _ways_to(flat, further, (map_launches,)))
+            launches = min(launches, *ways, key=lambda way: _price(way, about).nanoseconds)
         known.insert(0, launches)
     return one_after_the_other(field, joined(known), words)
 

@@ -9,7 +9,7 @@ from compiler.hir.core import Reduce, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem
+from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import Launch, Launches, Stage
 
@@ -98,33 +98,39 @@ class Cutting:
 
 
 def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: str) -> Launches:
-    """The launches of all parts, each with the workspaces of all: those of what is kept, and those that the parts have for themselves.
-    What several parts copy alike is copied once. `words`: why there are several."""
-    first = parts[0].launches[0].function.parameters
-    results = first[len(field.parameters) : len(first) - len(parts[0].workspaces)]
+    """The launches of all parts, each with the products of sizes that any part has as parameters, and with the workspaces of all: those of
+    what is kept, and those that the parts have for themselves. What several parts copy alike is copied once. `words`: why there are
+    several."""
+    own, first = len(field.parameters), parts[0]
+    results = [value.type for value in first.launches[0].function.parameters[own:] if isinstance(value.type, Mem)]
+    mems = results[: len(results) - len(first.workspaces)]
+    products = dict.fromkeys(product for part in parts for product in part.products)
     every: list[Mem] = []
     stages: list[Stage] = []
     zeros, copied = set[int](), dict[Hashable, tuple[int, ...]]()
     numbered: list[tuple[Launch, int, dict[int, int]]] = []
     for part in parts:
         again = [copy for copy in part.copies if copy.key in copied]
-        numbers = {own: number for copy in again for own, number in zip(copy.workspaces, copied[copy.key], strict=True)}
-        for own, mem in enumerate(part.workspaces):
-            if own not in numbers:
-                numbers[own] = len(every)
+        numbers = {old: number for copy in again for old, number in zip(copy.workspaces, copied[copy.key], strict=True)}
+        for old, mem in enumerate(part.workspaces):
+            if old not in numbers:
+                numbers[old] = len(every)
                 every.append(mem)
-        copied |= {copy.key: tuple(numbers[own] for own in copy.workspaces) for copy in part.copies}
-        zeros.update(len(results) + numbers[own] for own in part.zeros)
+        copied |= {copy.key: tuple(numbers[old] for old in copy.workspaces) for copy in part.copies}
+        zeros.update(len(mems) + numbers[old] for old in part.zeros)
         stages += [stage for number, stage in enumerate(part.stages) if number not in {copy.stage for copy in again}]
         numbered += [(launch, len(part.workspaces), numbers) for launch in part.launches]
     for launch, count, numbers in numbered:
         parameters = launch.function.parameters
-        others = parameters[: len(parameters) - count]
+        others = {value.name: value for value in parameters[own : len(parameters) - count] if value.type == INDEX}
+        further = [others.get(product.name) or Value(product.name, INDEX) for product in products]
+        kept = [value for value in parameters[own : len(parameters) - count] if value.type != INDEX]
         workspaces = [Value(f"other{number}", mem) for number, mem in enumerate(every)]
-        for own, value in enumerate(parameters[len(parameters) - count :]):
-            workspaces[numbers[own]] = value
-        launch.function.parameters = [*others, *workspaces]
+        for old, value in enumerate(parameters[len(parameters) - count :]):
+            workspaces[numbers[old]] = value
+        launch.function.parameters = [*parameters[:own], *further, *kept, *workspaces]
     said = dict.fromkeys(word for part in parts for word in part.words)
-    mems = tuple(value.type for value in results if isinstance(value.type, Mem))
     heeded = frozenset(entry for part in parts for entry in part.heeded)
-    return Launches(tuple(stages), (*mems, *every), (words, *said), zeros=frozenset(zeros), heeded=heeded)
+    return Launches(
+        tuple(stages), (*mems, *every), (words, *said), products=tuple(products), zeros=frozenset(zeros), heeded=heeded
+    )

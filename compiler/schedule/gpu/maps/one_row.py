@@ -23,6 +23,9 @@ from compiler.schedule.region import TileRegion
 from compiler.schedule.table import SIMD, Table
 from runtime.records import evolve, frozen
 
+MOST_COLUMNS = 32
+"""Bytes of what a thread reads by the index in a row, one element each time: those of its neighbours lie as far from them."""
+
 FEW = 1 << 31
 """Elements whose numbers are taken apart in 32 bits."""
 
@@ -38,13 +41,17 @@ def in_one_row(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pro
     others = [op for op in field.body.body if not (isinstance(op, Load | Store) and op.mem in whole)]
     if any(isinstance(op, Load | Store) and not _is_whole(op, order, field) for op in field.body.body if op not in others):
         return None
-    if any(isinstance(op, Load) and not _is_near(op, order[-1]) for op in others):
+    loads = [op for op in others if isinstance(op, Load)]
+    if not all(_is_near(op, order[-1]) for op in loads):
+        return None
+    columns = {op.mem for op in loads if bytes_of(mem_of(op.mem).dtype) >= WORD and steps_by_one(mem_of(op.mem), op.index, order[-1])}
+    if lanes * sum(bytes_of(mem_of(mem).dtype) for mem in columns) > MOST_COLUMNS:
         return None
     read = {axis for op in others for axis in op.symbols if axis in field.axes}
     extents = [field.axes[axis] for axis in order]
     if extents[-1].divisor % lanes == 0 or (read and _least(extents[-1], facts) < lanes):
         return None
-    products, extent, facts = _multiplied(field, extents, facts)
+    products, extent, facts = _multiplied(field, order, facts)
     out = FieldCopy(field)
     row = out.function.axis(order[-1], extent)
     out.parameters({memory: evolve(mem_of(memory), dims=(extent,)) for memory in whole})
@@ -101,13 +108,13 @@ def _least(extent: Affine, facts: Facts) -> int:
     return coefficient * (most if extent.names[0] in facts.exact else most // 2 + 1)
 
 
-def _multiplied(field: HirFunction, extents: Sequence[Affine], facts: Facts) -> tuple[list[Product], Affine, Facts]:
+def _multiplied(field: HirFunction, order: Sequence[str], facts: Facts) -> tuple[list[Product], Affine, Facts]:
     """The product of all extents, by further parameters where they aren't numbers."""
     products: list[Product] = []
-    whole = extents[-1]
-    for extent in reversed(extents[:-1]):
-        name = FreshNames(field).fresh(f"elements{len(products) or ''}")
-        whole, product, facts = multiplied(extent, whole, facts, name)
+    whole = field.axes[order[-1]]
+    for first in reversed(range(len(order) - 1)):
+        name = FreshNames(field).fresh("_times_".join(order[first:]))
+        whole, product, facts = multiplied(field.axes[order[first]], whole, facts, name)
         products += [] if product is None else [product]
     return products, whole, facts
 

@@ -74,7 +74,10 @@ def price_of(launches: Launches, facts: Facts, samples: int = SAMPLES) -> Launch
 def sizes_of(launches: Launches, facts: Facts) -> dict[str, int]:
     """About what their `index` parameters are."""
     names = {parameter.name for launch in launches.launches for parameter in launch.function.parameters if parameter.type == INDEX}
-    return {name: facts.about(Affine.of(name)) for name in names}
+    sizes = {name: facts.about(Affine.of(name)) for name in names}
+    for product in launches.products:
+        sizes[product.name] = product.value(sizes)
+    return sizes
 
 
 def launch_price(launch: Launch, sizes: Mapping[str, int], facts: Facts, samples: int = SAMPLES) -> LaunchPrice:
