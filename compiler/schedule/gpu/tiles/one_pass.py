@@ -157,8 +157,9 @@ def nothing_joined(placing: BlockTiles, target: Reduce, region: TileRegion) -> l
     axes = [axis for axis in placing.target_axes(target) if axis not in target.over]
     own = placing.tile_axes(sorted(axes, key=placing.table.order), region)
     dtypes = [dtype_of(value) for value in target.values]
-    numbers = zip(identity_of(target.monoid, dtypes), dtypes, strict=True)
-    return [region.builder.const(number, Tile(dtype, own)) for number, dtype in numbers]
+    counts = target.monoid == "moments"  # all rows of a thread count alike
+    numbers = zip(identity_of(target.monoid, dtypes), dtypes, (own, own, () if counts else own), strict=False)
+    return [region.builder.const(number, Tile(dtype, axes)) for number, dtype, axes in numbers]
 
 
 def tile_joined(placing: BlockTiles, target: Reduce, before: Sequence[Value], region: TileRegion) -> list[Value]:
@@ -204,7 +205,8 @@ def joined(b: Builder, target: Reduce, left: Sequence[Value], right: Sequence[Va
 
 
 def _mean(b: Builder, sum_: Value, count: Value) -> Value:
-    return b.op("div", sum_, b.op("max", count, b.const(1.0, dtype_of(count))))
+    one = b.const(1.0, dtype_of(count))
+    return b.mul(sum_, b.op("div", one, b.op("max", count, one)))
 
 
 def _base(b: Builder, maximum: Value) -> Value:
