@@ -121,7 +121,7 @@ class WatchedTranslator(SegmentTranslator):
         index = "".join(self.affine(form, axes) + ", " for form in op.index)
         wanted = "None" if where is None else self.see(where, axes)
         value = self.see(op.value, axes) if isinstance(op, Store) else "None"
-        padded = isinstance(op, Load) and op.pad is not None
+        padded = isinstance(op, Load) and (op.pad is not None or op.align is not None)
         shape = f"{self.of(op.mem)}.shape{'[1:]' if op.mem.name in self.private else ''}"
         given = f"{self.watch_of(op.mem)}, {op.mem.name!r}, {shape}, ({index}), {wanted}, {self.shape(inside)}"
         self.write(indent, f"{name} = accessed(g, {given}, {self.site(op)}, {kind!r}, {padded}, {value})")

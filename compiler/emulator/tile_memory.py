@@ -7,6 +7,7 @@ import numpy as np
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator import arrays
 from compiler.hir.instruction import Instruction
+from compiler.hir.memory import Load, Store
 from compiler.hir.text import print_instruction
 from compiler.hir.types import is_float
 
@@ -32,8 +33,10 @@ def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[in
 
 
 def tile_load(
-    memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Instruction
+    memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Load
 ) -> Array:
+    if op.align is not None:
+        return _aligned_load(memory, dtype, index, where, fill, shape, op)
     inside = _inside(index, memory.shape)
     everywhere = np.count_nonzero(inside) == inside.size
     if everywhere and where is not None and memory.size and np.count_nonzero(where) == np.size(where):
@@ -53,8 +56,28 @@ def tile_load(
     return arrays.of_shape(result, shape)
 
 
-def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Instruction) -> None:
+def _aligned_load(
+    memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, shape: tuple[int, ...], op: Load
+) -> Array:
+    """Elements outside may be anything: here the last one inside."""
+    _require_aligned(memory, index, where, shape, op)
+    safe = tuple(np.minimum(np.maximum(i, 0), extent - 1) for i, extent in zip(index, memory.shape, strict=True))
+    result = np.asarray(memory[safe]).view(arrays.NUMPY[dtype])
+    return arrays.of_shape(result if where is None else np.where(where, result, arrays.NUMPY[dtype].type(fill)), shape)
+
+
+def _require_aligned(memory: Array, index: tuple[Any, ...], where: Any, shape: tuple[int, ...], op: Load | Store) -> None:
+    begin = sum(np.asarray(i) * stride for i, stride in zip(index, memory.strides, strict=True))
+    first = np.broadcast_to(begin, shape)[..., 0]
+    wanted = np.broadcast_to(True if where is None else where, shape)[..., 0]
+    if np.any(first[wanted] % op.align):
+        raise ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` begins at no multiple of {op.align} bytes"))
+
+
+def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Store) -> None:
     shape = np.broadcast_shapes(*(np.shape(i) for i in index), np.shape(value), np.shape(where if where is not None else 0))
+    if op.align is not None:
+        _require_aligned(memory, index, where, shape, op)
     inside = np.broadcast_to(_inside(index, memory.shape), shape)
     wanted = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where, shape)
     if (wanted & ~inside).any():

@@ -39,12 +39,14 @@ class Load(Instruction):
     """`%x = load %A[i, k+1] where=%p pad=0.0 : f32`: the element at affine indices. A name in an index may be an axis (the result
     varies along it), a loop variable, a size, or any `index` value (a gather). Where `where` is false, or, with `pad` given,
     outside the memory's bounds, the result is `pad` (0 when not given) and memory isn't touched. Otherwise an index outside is
-    undefined: lowering puts a `check` before a load it can't prove."""
+    undefined: lowering puts a `check` before a load it can't prove. `align`: what the address of a vector is a multiple of, in bytes,
+    where indices don't show it; such a vector may have elements outside beside those that it is for."""
 
     mem: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)
     where: Value | None = optional_operand()
     pad: float | int | bool | None = attribute(None, plain_number)
+    align: int | None = attribute(None)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         axes = dict(scope.axes_of(*self.index))
@@ -58,12 +60,13 @@ class Load(Instruction):
 
 @instruction("store", InstructionFamily.MEMORY, Effect.WRITE)
 class Store(Instruction):
-    """`store %C[i, j], %v where=%p`. The index names every axis of the value."""
+    """`store %C[i, j], %v where=%p`. The index names every axis of the value. `align`: as of `load`, of a vector all of which is inside."""
 
     mem: Value = operand()
     value: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)
     where: Value | None = optional_operand()
+    align: int | None = attribute(None)
 
     def result_types(self, scope: ValueScope) -> list[HirType]:
         return []

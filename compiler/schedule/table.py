@@ -36,13 +36,15 @@ class AxisPlan:
     dim: int = 0
     warps: int = 1
     beside: bool = False
+    overlap: int = 0
+    """Elements of its tile that the next one has, too."""
     simd: str = SIMD
     """The axis that is its vector: those of another number of lanes have another name."""
 
     @property
     def tile(self) -> int:
         """Elements of the axis that one iteration of its loop covers."""
-        return self.run * self.warps
+        return self.run * self.warps - self.overlap
 
     @property
     def run(self) -> int:

@@ -20,6 +20,7 @@ from compiler.schedule.gpu.price.block_work import BlockWork, NotPriced, block_w
 from compiler.schedule.gpu.price.near_tables import near_tables
 from compiler.schedule.gpu.price.queue import passed
 from compiler.schedule.gpu.tiles.priced_blocks import in_blocks
+from compiler.schedule.region import NotPlaceable
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve
 
@@ -230,11 +231,16 @@ def test_each_table_gives_the_same_bits(rows: int) -> None:
     assert built.field is not None
     ruled = in_blocks(built.field, facts)
     assert ruled is not None
-    sizes = {"N": rows, "M": 77}
-    for near in [ruled[1], *near_tables(ruled[1])[:6]]:
-        (launch,) = field_launches(ruled[0], evolve(near, split=None)).launches
+    sizes, tried = {"N": rows, "M": 77}, 0
+    for near in [ruled[1], *near_tables(ruled[1])]:
+        try:
+            (launch,) = field_launches(ruled[0], evolve(near, split=None)).launches
+        except NotPlaceable:
+            continue  # rows of threads that have several offsets
+        tried += 1
         out = np.zeros(77, np.uint32)
         given = {"x": x, "out": out} | sizes
         arguments = [given[parameter.name] for parameter in launch.function.parameters]
         interpret(launch.function, arguments, grid=(launch.blocks(sizes), 1, 1), block=launch.block)
         assert out.tolist() == x.max(axis=0).tolist()
+    assert tried > 3

@@ -168,7 +168,9 @@ def load(frame: NvptxFrame, op: Load) -> None:
             continue
         first = {**point, simd: 0}
         align = None
-        if op.pad is None and _together(frame, op.index, op.where, simd):
+        if op.align is not None:
+            align = op.align
+        elif op.pad is None and _together(frame, op.index, op.where, simd):
             align = _vector_align(mem, op.index, simd, lanes, point)
         if align is not None and not _is_shifted(mem, lanes, align):
             address = element_address(frame, op.mem, op.index, first)
@@ -249,7 +251,7 @@ def store(frame: NvptxFrame, op: Store) -> None:
     for point in points(sorted(axes, key=lambda axis: steps_by_one(mem, op.index, axis[0]))):
         align = None
         if simd is not None and _together(frame, op.index, op.where, simd):
-            align = _vector_align(mem, op.index, simd, lanes, point)
+            align = op.align or _vector_align(mem, op.index, simd, lanes, point)
         if simd is not None and align is not None:
             first = {**point, simd: 0}
             whole = to_memory(w, w.splat(bundle.at(point), lanes), mem.dtype)

@@ -14,7 +14,7 @@ from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, is_float
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.lanes import lanes_along
+from compiler.schedule.gpu.lanes import ANYWHERE, lanes_along
 from compiler.schedule.gpu.maps.maps import map_launches
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import CopyStage, Launches
@@ -200,4 +200,4 @@ def copied_behind(kernel: HirFunction, copy: Copied, facts: Facts, launches: Lau
 def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
     """Elements that a thread copies at once: 16 bytes of the workspace, whatever it reads; of squares that are turned, as many as both
     sides have together."""
-    return lanes_along(field, axes, (Store,)) if len(axes) == 1 else lanes_along(field, axes)
+    return lanes_along(field, axes, (Store,)) if len(axes) == 1 else lanes_along(field, axes, anywhere=ANYWHERE)

@@ -19,6 +19,7 @@ from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.maps.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.maps.one_row import OneRow
 from compiler.schedule.gpu.maps.turning import CHUNKS, Turning, crosses
+from compiler.schedule.gpu.tiles.skewed import NARROW
 from compiler.schedule.interior import bounds_of
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -36,6 +37,9 @@ SCALAR_SQUARE, NARROW_SQUARE = 32, 64
 
 SQUARES = 3
 """Blocks of a multiprocessor at a time that turn single elements, whose addresses would take all registers of two or one."""
+
+SKEWED, SKEWED_REGISTERS = 4, (1, 3, 7)
+"""The same of those whose accesses are shifted until they are aligned; and rows of results that a thread of them has: one more is read."""
 
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
@@ -88,6 +92,8 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         table, tiled = with_tile(field, evolve(_narrowed(table, tile_of(field)), machine=facts.machine))
         return evolve(field_launches(field, table), heeded=heeded | tiled)
     across = _crossing(field, along, facts)
+    if across is not None and (skewed := _skewed_squares(field, along, across, facts)) is not None:
+        return launches_of_blocks(Turning(field, skewed, along, across).run())
     if across is None:
         width = lanes(field, [along])
         table = _rows(field, along, width, facts)
@@ -228,6 +234,31 @@ def _squares(field: HirFunction, along: str, across: str, lanes: int, facts: Fac
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
     reason = f"{across} is read and {along} written along memory: squares of {square.side} x {square.length} are turned in shared memory"
     return Table(plans, [reason], (wide, high), resident=SQUARES if lanes == 1 else None)
+
+
+def _skewed_squares(field: HirFunction, along: str, across: str, facts: Facts) -> Table | None:
+    """For rows of results that begin at several offsets from 16 bytes, of elements shorter than a word: each row of threads stands where
+    its stores are aligned. None where they all are, or an axis is too short."""
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    turned = [op for op in field.body.body if isinstance(op, Load) and crosses(op, along, across)]
+    size = bytes_of(mem_of(stores[0].mem).dtype)
+    lanes, high, wide = ALIGNMENT // size, THREADS // (2 * CHUNKS), 2 * CHUNKS
+    if len(stores) > 1 or size > NARROW or LANES(field, [along, across]) * size >= WORD:
+        return None
+    for op in (*stores, *turned):
+        mem = mem_of(op.mem)
+        whole = bytes_of(mem.dtype) == size and mem.align and mem.align % ALIGNMENT == 0
+        if not whole or op.where is not None or getattr(op, "pad", None) is not None:
+            return None
+    extent = facts.about(field.axes[across])
+    registers = next((each for each in SKEWED_REGISTERS if 4 * each * high >= 3 * extent), SKEWED_REGISTERS[-1])
+    if facts.about(field.axes[along]) < 2 * wide * lanes or registers * high >= 2 * extent:
+        return None
+    plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
+    plans.append(AxisPlan(across, "block", registers, threads=high, dim=1))
+    plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide, overlap=lanes))
+    reason = f"{across} is read and {along} written along memory, in squares, each row from where its stores are aligned"
+    return Table(plans, [reason], (wide, high), resident=SKEWED)
 
 
 @frozen

@@ -53,7 +53,7 @@ def shape_of(op: Instruction, mem: Mem, index: Sequence[Affine], strides: Sequen
         case AsyncCopy(bytes=count):
             wide = count
         case _ if along is not None:
-            wide = _vector(mem, index, along, axes[along])
+            wide = getattr(op, "align", None) or _vector(mem, index, along, axes[along])
     steps = [(axes[axis] * size / wide, wide) if axis == along else (float(axes[axis]), abs(bytes_on[axis])) for axis in names]
     return AccessShape(wide, tuple(steps))
 

@@ -26,6 +26,7 @@ from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.gpu.tiles.combine import combine_over_cluster, combine_over_threads
 from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, reading
 from compiler.schedule.gpu.tiles.one_pass import is_joined, joined, nothing_joined, tile_joined
+from compiler.schedule.gpu.tiles.skewed import Skew, combine_skewed, skew_of
 from compiler.schedule.gpu.tiles.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.gpu.tiles.unread import end_of_needed, needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
@@ -67,13 +68,17 @@ class Distributing(BlockTiles):
         """Where only the first registers of a row are needed: by which conditions, and which registers."""
         self.finished: set[tuple[Target, TileRegion]] = set()
         """Targets that the last block of a launch has finished, and the region whose they are."""
+        self.skewed = next((plan for plan in reversed(table.plans) if plan.overlap), None)
+        """Columns whose rows begin at other offsets each."""
+        self.skew: Skew | None = None
+        """Where their loads begin, in the launch that is being built."""
 
     # ---- blocks and threads ----
 
     def shared_out(self, group: Sequence[Target], region: TileRegion) -> None:
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == "block" and plan.axis in needed]
-        extents = [self.field.axes[plan.axis] for plan in plans]
+        extents = [self.reach(plan) for plan in plans]
         b = region.builder
         counts = [b.count(e.ceildiv(p.tile)) for e, p in zip(extents, plans, strict=True)]
         total = b.product(counts)
@@ -97,7 +102,18 @@ class Distributing(BlockTiles):
             if parts is not None and self.table.split is not None:
                 tiles = [e.ceildiv(p.tile) for e, p in zip(extents, plans, strict=True)]
                 self.part = BlockPart(part, parts, self.table.split.parts, tile, tiles)
-            self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if _ragged(e, p)])
+            if self.skewed is not None:
+                self.stand_skewed(self.skewed, inner)
+            self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if p is not self.skewed and _ragged(e, p)])
+
+    def reach(self, plan: AxisPlan) -> Affine:
+        """The extent of an axis of blocks."""
+        return self.field.axes[plan.axis]
+
+    def stand_skewed(self, plan: AxisPlan, region: TileRegion) -> None:
+        """Where the threads of a block stand that shift along an axis."""
+        region.masks[plan.axis] = self.field.axes[plan.axis]
+        self.skew = skew_of(self, plan, self.table.plans[-1], region)
 
     def blocks(self, count: Value, region: TileRegion, axes: Iterable[str], cluster: int = 1) -> "_Blocks":
         """`with self.blocks(...) as (inner, number):` a loop of `count` blocks, so many of them a cluster; the body is what each thread
@@ -156,6 +172,8 @@ class Distributing(BlockTiles):
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         made = super().make(op, value, region)
+        if self.skew is not None and isinstance(made.source, Load) and self.skew.first.name in made.source.symbols:
+            made.source.align = self.skew.bytes_of(made)
         conditions, few = self.fewer.get(region, ((), None))
         return made if few is None or value not in conditions else region.builder.op("and", made, region.builder.emit(few).result)
 
@@ -208,7 +226,11 @@ class Distributing(BlockTiles):
 
     def stored_where(self, target: Store, axes: Sequence[str], region: TileRegion) -> Value | None:
         """Which elements of a tile are stored; None for all of them."""
-        return self.mask(region, axes, target.where)
+        where, b = self.mask(region, axes, target.where), region.builder
+        if self.skewed is None or self.skewed.axis not in axes:
+            return where
+        last = b.const(self.skewed.threads - 1, "index")
+        return b.both(where, b.op("lt", self.threads[self.skewed.dim], last))
 
     def finish_target(self, target: Target, region: TileRegion, result: dict[Target, list[Value]], begun: bool) -> None:
         if (target, region) in self.finished:
@@ -274,6 +296,8 @@ class Distributing(BlockTiles):
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")
+        if self.skew is not None:
+            return combine_skewed(self, target, values, self.skew, region.builder)
         if self.member is None or self.once.isdisjoint(target.over):
             return combine_over_threads(self, target, values, sorted(dims), region.builder, region.depth)
         return combine_over_cluster(self, target, values, sorted(dims), region.builder)
@@ -308,6 +332,10 @@ class Distributing(BlockTiles):
 
     def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
         """As in all tiles; those are left out in which nothing takes part in the one reduction that the loop is for."""
+        if self.skew is not None and self.skew.columns.axis in region.masks:
+            region = region.inside(region.builder, ())
+            region.forms |= self.skew.forms()
+            del region.masks[self.skew.columns.axis]
         number = self.field.axes[loop.plan.axis].value
         short = number is not None and number <= WRITTEN_OUT
         alone = loop.group[0] if len(loop.group) == 1 else None
@@ -468,7 +496,7 @@ class _Blocks:
         return inside, loop.variable
 
     def __exit__(self, *error: object) -> None:
-        self.placing.threads, self.placing.member, self.placing.begun = [], None, False
+        self.placing.threads, self.placing.member, self.placing.begun, self.placing.skew = [], None, False, None
         self.context.__exit__(*error)  # type: ignore[arg-type]
 
 

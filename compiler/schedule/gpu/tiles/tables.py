@@ -20,6 +20,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT, NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.tiles.one_pass import is_joined
 from compiler.schedule.gpu.tiles.rows import column_table, is_chain, row_table, shared_lanes
+from compiler.schedule.gpu.tiles.skewed import skewed_lanes
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, LoopSplit, Table
 from runtime.records import evolve, frozen
@@ -46,6 +47,8 @@ LONG_REGISTERS = 16
 
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
+
+WORD = 4
 
 COLUMNS_ANYWHERE = {1: 4, 2: 4}
 """Elements of so many bytes of neighbouring columns that are read at once from any address."""
@@ -211,7 +214,12 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     joined = any(is_joined(op) for op in field.body.body)  # rows of threads join as many means as they have lanes
     lanes = lanes_along(field, [columns], anywhere={} if joined else COLUMNS_ANYWHERE)
     wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
-    plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
+    alone = wide == launch.machine.lanes and inside == free and len(inside) == 1
+    skewed = skewed_lanes(field, columns, inside[0], THREADS // wide) if alone else 0
+    if 2 * launch.about(field.axes[columns]) < wide * skewed:
+        skewed = 0
+    lanes = skewed or lanes
+    plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide, overlap=skewed))
     reasons = [f"{columns} lies along the threads: memory is contiguous along it"]
     below = [axis for axis in facts.common if axis != columns]
     if below and _short(field, facts.common, inside, launch):
@@ -222,7 +230,7 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
         return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide), machine=launch.machine)
     shared = free[0] if free else None
     across = prod(launch.about(field.axes[axis]) for axis in facts.common) // max(1, 2 * lanes * WIDE * launch.processors)
-    while shared is not None and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
+    while shared is not None and not skewed and wide < THREADS and wide <= across and wide * lanes < launch.about(field.axes[columns]):
         wide *= 2
     plans[-1] = evolve(plans[-1], threads=wide)
     registers = _in_flight(field, lanes, launch.about(field.axes[shared]) // (THREADS // wide), 2) if shared is not None else 1
@@ -231,6 +239,8 @@ def _rows_table(field: HirFunction, facts: _BlockTableFacts, launch: Facts) -> T
     if shared is None:
         return Table(plans, reasons, (wide,), machine=launch.machine)
     reasons.append(f"{shared} is shared by rows of threads")
+    if skewed:
+        reasons.append("rows begin at several offsets: each row of threads stands where its loads are aligned")
     return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), resident=RESIDENT, machine=launch.machine))
 
 
@@ -239,7 +249,10 @@ def _in_flight(field: HirFunction, lanes: int, turns: int, more: int = 1) -> int
     are wide; of narrow ones there are as many as there may be anyway."""
     loads = [op for op in field.body.body if isinstance(op, Load)]
     width = max((bytes_of(mem_of(op.mem).dtype) for op in loads), default=1)
-    bytes = IN_FLIGHT * more if width * lanes >= ALIGNMENT // 2 else IN_FLIGHT
+    if any(is_joined(op) for op in field.body.body):
+        width = max(width, WORD)  # they are held until their own mean is known
+    wide = width * lanes >= ALIGNMENT // 2 and (width > 1 or lanes == ALIGNMENT)
+    bytes = IN_FLIGHT * more if wide else IN_FLIGHT
     most = max(REDUCTION_REGISTERS, min(MOST_IN_FLIGHT, bytes // (lanes * width * max(1, len(loads)))))
     return max(REDUCTION_REGISTERS, min(most, power_of_two(turns + 1) // 2))
 
