@@ -97,6 +97,16 @@ def test_only_the_columns_are_copied() -> None:
     assert summed.blocks({"N": 28807}) == -(-28807 // 16)
 
 
+@pytest.mark.parametrize(
+    ("terms", "columns", "copies"), [("K", 1, 0), ("K", 3, 1), ("K", 8, 1), ("K", 64, 2), ("i + 1", 1, 0), ("i + 1", 3, 1)]
+)
+def test_rows_are_copied_for_matrix_units_where_many_results_read_them(terms: str, columns: int, copies: int) -> None:
+    """Rows of an odd length don't lie as bulk copies take them."""
+    source = PRODUCT.format(dtype="f16", length="K" if terms == "K" else "N", loops=LOOPS["by rows"], zero="0.0", terms=terms)
+    made = launches(built(source), {"N": 8191, "M": columns, **({"K": 8191} if terms == "K" else {})}, 132)
+    assert sum("is copied first" in words for words in made.words) == copies
+
+
 def test_rows_that_lie_across_are_no_long_rows() -> None:
     source = PRODUCT.format(dtype="f32", length="K", loops=LOOPS["by rows"], zero="0.0", terms="K").replace("x[i, k]", "x[k, i]")
     source = source.replace("x: tensor[N, K, f32]", "x: tensor[K, N, f32]").replace("M,", "3,").replace("..M", "..3")

@@ -118,6 +118,9 @@ def checked(made: Launches) -> Launches:
 
 
 CASES = [
+    ("bf16", "f32", "bf16", False, False, True, (136, 80, 24)),
+    ("f16", "f32", "f16", True, False, False, (200, 72, 48)),
+    ("i8", "i32", "i32", False, True, False, (72, 136, 48)),
     ("bf16", "f32", "bf16", False, False, True, (136, 80, 72)),
     ("bf16", "f32", "f32", True, True, False, (136, 80, 72)),
     ("f16", "f32", "f16", True, False, False, (200, 72, 136)),
@@ -291,6 +294,7 @@ def test_what_boxes_can_not_have_is_left_to_others() -> None:
     assert not chosen(field, evolve(good, machine=MACHINES["sm_90"]))
     assert not chosen(field, facts(1024, 1024, 1001))  # rows that don't begin at multiples of 16 bytes
     assert not chosen(field, evolve(good, aligned=frozenset({"A", "C"})))
-    assert not chosen(field, facts(1024, 1024, 32))
+    assert chosen(field, facts(1024, 1024, 16))
+    assert not chosen(field, facts(1024, 1024, 8))
     assert not chosen(product("i8", "i32", "i32", turned_b=False), good)  # bytes multiply along their rows only
     assert not chosen(product("f32", "f32", "f32"), good)  # tf32 rounds

@@ -26,7 +26,7 @@ from runtime.records import evolve, frozen
 GROUPS = 2
 """Warpgroups that share a large tile."""
 LEAST = 64
-"""Rows and terms below which a tile would be mostly empty."""
+"""Rows below which a tile would be mostly empty, and terms of three products."""
 LEAST_CHANNELS = 16
 """Below which copies that put taps together are worth it."""
 LEAST_OF_SEVERAL = 32
@@ -325,7 +325,8 @@ def _is_enough(function: HirFunction, facts: Facts, product: SumOfLoads, summed:
         return False
     terms, inner = (_elements(function, facts, axes) for axes in (described.k, (along,)))
     windowed = bool(described.windows) or (isinstance(product.target, Reduce) and not product.others)
-    least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if len(described.k) > 1 else LEAST)
+    few = LEAST if product.thrice else wide_of(b.mem) // 4  # results take all the time there
+    least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if len(described.k) > 1 else few)
     steps = [step for one in summed for step in one.a.steps]
     return _elements(function, facts, a.axes) >= least[0] and min(terms, inner) >= least[1] and all(step <= MOST_STEP for step in steps)
 

@@ -21,14 +21,11 @@ from compiler.hir.types import bytes_of, is_float
 from compiler.schedule.gpu.cuts.workspaces import Computed
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.need import needed
-from compiler.schedule.gpu.products.copied_operands import WORTH
+from compiler.schedule.gpu.products.copied_operands import REUSED, WORTH
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, unguarded
 from compiler.schedule.gpu.rewrites.scaled_sums import ScaledSum, is_exact_in, narrow_sum
 from compiler.schedule.gpu.tiles.taking_part import restricting
 from runtime.records import evolve, frozen
-
-REUSED = 16
-"""Products of an element of an operand below which it's computed where it is multiplied."""
 
 
 @frozen(eq=False)

@@ -32,6 +32,9 @@ from runtime.records import frozen
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""
 
+REUSED = 16
+"""Products of an element of an operand below which it is read, or computed, where it is multiplied."""
+
 LIES_ACROSS = (2, 4)
 """Bytes of elements that needn't lie along the sum's axis: tensor cores turn those of two, blocks those of three products of f32."""
 
@@ -111,9 +114,16 @@ def _plans(function: HirFunction, facts: Facts, product: SumOfLoads) -> Iterator
     for axis in plain:
         copying = _of_channels(function, product, windows, axis)
         turning = _of_channels(function, product, windows, axis, LIES_ACROSS)
-        yield copying
-        if len(turning.copies) < len(copying.copies):
-            yield turning
+        plans = [copying, turning] if len(turning.copies) < len(copying.copies) else [copying]
+        yield from (plan for plan in plans if windows or all(_is_reused(function, facts, product, load) for load in plan.reads))
+
+
+def _is_reused(function: HirFunction, facts: Facts, product: SumOfLoads, load: Load) -> bool:
+    """Whether an operand has products enough to be copied for: one that few results read is read where it lies, as that takes all the
+    time."""
+    own = {name for form in load.index for name in form.names}
+    others = [axis for axis in (*product.described.m, *product.described.n) if axis not in own]
+    return prod(facts.about(function.axes[axis]) for axis in others) >= REUSED
 
 
 @frozen

@@ -13,7 +13,7 @@ from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.cuts.workspaces import copied_before
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
-from compiler.schedule.gpu.reuse.reuse import axes_of, reused_terms
+from compiler.schedule.gpu.reuse.reuse import are_copied, axes_of, reused_terms
 from compiler.schedule.gpu.rewrites.terms_of_products import terms_of_products
 from compiler.schedule.gpu.rewrites.turned_operands import turned
 from compiler.schedule.gpu.tiles.distribute import Distributing
@@ -37,8 +37,10 @@ def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if terms is None or terms.columns is None or terms.later or len(terms.sums) > 1 or terms.sums[0].over != (terms.depth,):
         return None
     few, rows = sorted((terms.rows, terms.columns), key=lambda axis: facts.about(field.axes[axis]))
-    columns = field.axes[few].value
-    if columns is None or not 1 < columns <= MOST_COLUMNS or {*common_axes(field)} != {few, rows}:
+    if field.axes[few].value is None and are_copied(terms, facts.machine):
+        return None  # what tiles share comes beside the computation there
+    columns = facts.about(field.axes[few])
+    if not 1 < columns <= MOST_COLUMNS or {*common_axes(field)} != {few, rows}:
         return None
     if facts.about(field.axes[rows]) < LEAST_ROWS or facts.about(field.axes[terms.depth]) < LEAST_TERMS:
         return None
