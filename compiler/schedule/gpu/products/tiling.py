@@ -59,7 +59,7 @@ FETCHED, UNPACKED, LOW, TURNED = 0.5, 1.0, 1.0, 1.6
 make it; and that it is turned."""
 SCALED, SCALED_COLUMN = 430, 0.7
 """Scales of a tile, and of a column, times sums: another warpgroup's products, where there is one, go on beside them."""
-HOT, HOT_ROW = 0.024, 0.1
+HOT, HOT_ROW = 0.012, 0.7
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 LATENCY, BEHIND, GROUP = 126, 0.3, 40
 """The least that a step takes, of that what each line takes, and a further warpgroup."""
