@@ -185,6 +185,22 @@ def test_a_scale_that_is_infinite_is_a_factor_of_terms(rows: int) -> None:
     assert (np.isnan(got) == np.isnan(wanted)).all()
 
 
+@pytest.mark.parametrize("rows", [2, 70])
+def test_groups_with_a_scale_of_0_count_nothing(rows: int) -> None:
+    """Sums are kept in units of the scale before, which has none where all before were 0. Scales of one column lie far apart."""
+    (x, w, s, z), q, _ = packed(rows, 96, 640, 128, np.float32)
+    zeros = {0: [0], 1: [0, 1], 2: [2], 3: [1, 2, 3], 4: [4], 5: [3, 4], 6: [0, 2, 4], 7: range(5), 8: range(4)}
+    for column, groups in zeros.items():
+        s[[*groups], column] = 0
+    s[:, 9], s[:, 10] = [1e-20, 1e15, 0, 1e-15, -1.0], [1e15, -1e-18, 1e-18, 0, 1e9]
+    scales = np.repeat(s.astype(float), 128, 0)
+    weights = (q - 8) * scales
+    for term in ("shifted", "zero points"):
+        z[:] = 8  # the same weights, made in a launch before
+        got = np.asarray(zynml.compile(source(term, 128, "f32"), device="emulator:sm_90a").f(x, w, s, z)).astype(float)
+        wanted, sizes = x.astype(float) @ weights, np.abs(x.astype(float)) @ np.abs(weights)
+        assert (np.abs(got - wanted) <= np.abs(wanted) * ROUNDED + sizes * SUMMED).all()
+        assert (got[:, 7] == 0).all()
 
 
 @pytest.mark.parametrize("term", [*TERMS, *WHOLE])

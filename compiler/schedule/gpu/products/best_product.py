@@ -1,10 +1,7 @@
 """The product for warpgroups that a field becomes, and all ways to cut it: as it is, of several sums together or apart, of operands
 that are copied or computed first, behind what rows come to."""
 
-from math import prod
-
 from compiler.hir.module import HirFunction
-from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.cuts.cuts import cuts
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_product import BoxedProduct, boxed_product
@@ -12,7 +9,6 @@ from compiler.schedule.gpu.products.computed_operands import computed_operands
 from compiler.schedule.gpu.products.copied_operands import CopiedProduct, copied_product, copied_sums
 from compiler.schedule.gpu.products.packed_rows import packed_sum
 from compiler.schedule.gpu.products.sums_together import sums_together, ways_apart
-from compiler.schedule.gpu.products.tiling import LAUNCH, MEMORY
 from compiler.schedule.gpu.tiles.taking_part import uneven_bounds
 from runtime.records import evolve
 
@@ -38,22 +34,12 @@ def products_together(field: HirFunction, facts: Facts) -> BoxedProduct | None:
 
 
 def with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The field as a product for warpgroups with operands that are computed on their way to these, or first, whichever is estimated to end
-    first."""
-    packed, before = packed_sum(field), _computed_before(field, facts)
+    """The field as a product for warpgroups with operands that are bits of bytes, which are numbers on their way to these, or with operands
+    that are computed first, and copied then where they, or others, have to be."""
+    packed = packed_sum(field)
     product = None if packed is None else boxed_product(field, facts, packed)
-    if product is None or before is None:
-        return before if product is None else CopiedProduct((), field, product)
-    written = sum(LAUNCH + MEMORY * prod(map(facts.about, one.mem.dims)) * bytes_of(one.mem.dtype) for one in before.copies)
-    ways = [*product.ways, *(evolve(way, nanoseconds=way.nanoseconds + written) for way in before.product.ways)]
-    ways.sort(key=lambda way: way.nanoseconds)
-    if ways and not ways[0].tiling.unpacks:
-        return evolve(before, product=evolve(before.product, ways=tuple(ways)))
-    return CopiedProduct((), field, evolve(product, ways=tuple(ways)))
-
-
-def _computed_before(field: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The same with operands that are computed first, and copied then where they, or others, have to be."""
+    if product is not None:
+        return CopiedProduct((), field, product)
     computed = computed_operands(field, facts)
     if computed is None:
         return None

@@ -148,7 +148,7 @@ class BoxedProduct:
     @property
     def sums(self) -> int:
         """Of a thread: more than once as many where those of stretches are added to others."""
-        return self.accumulators * self.columns // 2 * (1 + bool(self.stretch) + (self.low is not None))
+        return self.accumulators * self.columns // 2 * (1 + (bool(self.stretch) and self.scale is None) + (self.low is not None))
 
     @property
     def accumulators(self) -> int:
@@ -278,7 +278,7 @@ def _planned(function: HirFunction, facts: Facts, product: SumOfLoads, a: BoxedO
     scale = product.scale
     if scale is not None and (scale.axis != along or scale.terms % a.depth):
         return None
-    coarse = product.thrice or scale is not None or a.mem.dtype in SUMMED_COARSELY
+    coarse = product.thrice or a.mem.dtype in SUMMED_COARSELY
     makes_low = product.thrice and not product.low
     bounds = () if outer else uneven_bounds(function, product.bounds, along)
     if not product.has_zeros and (bounds != product.bounds or (bounds and len(a.axes) > 1)):

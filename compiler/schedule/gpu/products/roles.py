@@ -2,6 +2,7 @@
 what has arrived, keep the sums in registers, and compute what follows them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from itertools import product as choices
 
 from compiler.hir.affine import Affine
@@ -60,6 +61,19 @@ class StageProduct:
     is_first: bool
 
 
+FAR = 2.0**100
+"""Times their unit that sums are kept where a scale is 0, which the products then don't change."""
+
+
+def turned_units(b: Builder, unit: Value, before: Value, scale: Value) -> tuple[Value, Value]:
+    """What sums are in units of where a stretch with this scale is added, behind one with that `before`, and what they are multiplied by.
+    There is no unit, 0, as long as all scales were 0."""
+    zero, one, far, near = (b.const(number, scale.type) for number in (0.0, 1.0, FAR, 1 / FAR))
+    counts, counted = (b.op("ne", each, zero) for each in (scale, before))
+    factor = b.select(counts, b.op("div", unit, scale, flags=("afn",)), b.select(counted, far, one))
+    return b.select(counts, scale, b.mul(unit, b.select(counted, near, one))), factor
+
+
 @frozen(eq=False)
 class CopyingRole:
     block: ProductBlock
@@ -111,13 +125,17 @@ class MultiplyingRole:
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         if block.turns is not None:
             block.turns.await_turn(b, group.number, part.round)
-        if product.stretch:
-            complete = self.stretches(region, b, part, zero)
+        if product.scale is not None:
+            complete = self.scaled_stretches(region, b, part, zero)
+        elif product.stretch:
+            complete = self.stretches(b, part, zero, region)
         elif product.a.packed is not None:
             ready, end = self.first_rows(b, part), b.add(part.done, part.steps)
-            complete, _ = self.summed_of_bytes(b, part.done, part.steps, end, [zero] * product.accumulators, ready)
+            place, begun = block.ring.place(b, part.done), [zero] * product.accumulators
+            complete, _, _ = self.summed_of_bytes(b, part.done, part.steps, end, place, begun, ready)
         else:
-            complete = self.summed(region, b, Affine.of(part.low.name), part.done, part.steps, [zero] * product.accumulators)
+            place, begun = block.ring.place(b, part.done), [zero] * product.accumulators
+            complete, _ = self.summed(region, b, Affine.of(part.low.name), part.steps, place, begun)
         if product.tiling.pieces > 1:
             complete = block.split.joined(group, b, block.number, part.round, complete, eight, own)
         if block.leftovers is None:
@@ -168,14 +186,13 @@ class MultiplyingRole:
             placing.produce(self.targets, inner, {})
 
     def summed(
-        self, region: TileRegion, b: Builder, first: Affine, done: Value, steps: Value, begun: Sequence[Value]
-    ) -> list[Value]:
-        """The sums of the products of so many stages, from the first step on, after so many turns of the ring: of each block of rows, for
-        each sum that a ring's operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch
-        before, they take their place."""
+        self, region: TileRegion, b: Builder, first: Affine, steps: Value, place: Sequence[Value], begun: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """The sums of the products of so many stages, from the first step and a place of the ring on, and the place behind them: of each
+        block of rows, for each sum that a ring's operands make. They are added to those that have begun; of a stretch, whose begin is those
+        of the stretch before, they take their place."""
         block, group, product, ring = self.block, self.group, self.block.product, self.block.ring
-        begin = ring.place(b, done)
-        with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
+        with b.loop("step", 0, steps.name, carried=[*place, place[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
             ring.await_full(body, stage, parity)
@@ -185,7 +202,7 @@ class MultiplyingRole:
             if product.tiling.makes_low:
                 prepare(body, block.placing, group, stage, block.stages)
             always = body.const(True, "i1")
-            later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
+            later = always if product.scale is not None or not product.stretch else body.op("gt", loop.variable, body.const(0, "index"))
             fetched = RowsInRegisters(body, block.placing, group, stage) if product.in_registers else None
             groups = self.products_of(WARPGROUP_KINDS[product.a.dtype].depth)
             for products, following in zip(groups, [*groups[1:], []], strict=True):
@@ -196,8 +213,8 @@ class MultiplyingRole:
                 totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=1)).results)
             self.free(body, loop.variable, earlier)
             body.yield_(*ring.next(body, at, parity), at, *totals)
-        _, _, last, *totals = loop.results
-        return self.all_summed(b, totals, last, steps)
+        *place, last = loop.results[:3]
+        return self.all_summed(b, loop.results[3:], last, steps), place
 
     def ask_for(
         self, b: Builder, stage: Affine, products: Sequence[StageProduct], lefts: Sequence[Factor], totals: list[Value], later: Value
@@ -231,14 +248,13 @@ class MultiplyingRole:
         return complete
 
     def summed_of_bytes(
-        self, b: Builder, done: Value, steps: Value, end: Value, begun: Sequence[Value], ready: Sequence[Value]
-    ) -> tuple[list[Value], list[Value]]:
+        self, b: Builder, done: Value, steps: Value, end: Value, place: Sequence[Value], begun: Sequence[Value], ready: Sequence[Value]
+    ) -> tuple[list[Value], list[Value], list[Value]]:
         """The same of rows that are made of bytes: those of the next products are ready when they are asked for, and others are made while
-        these are under way. `end`: the turn behind the tile's last."""
-        product, ring = self.block.product, self.block.ring
-        batches = self.batches()
-        begin, count, ahead = ring.place(b, done), len(begun), AHEAD * len(batches[0])
-        with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun, *ready]) as (body, loop):
+        these are under way. `done`: turns before, `end`: the one behind the tile's last."""
+        ring, batches = self.block.ring, self.batches()
+        count, ahead = len(begun), AHEAD * len(batches[0])
+        with b.loop("step", 0, steps.name, carried=[*place, place[0], *begun, *ready]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             rows = [*totals[count:]]
             totals = totals[:count]
@@ -246,10 +262,9 @@ class MultiplyingRole:
             is_last = body.op("ge", body.index(Affine.of(done.name) + loop.variable.name + 1), end)
             coming = [body.select(is_last, now, next) for now, next in zip((at, parity), following, strict=True)]
             stage, always = Affine.of(at.name), body.const(True, "i1")
-            later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             for number, products in enumerate(batches):
                 own = rows[number * len(products) : (number + 1) * len(products)]
-                self.ask_for(body, stage, products, [(each, (), False) for each in own], totals, later)
+                self.ask_for(body, stage, products, [(each, (), False) for each in own], totals, always)
                 totals = list(body.emit(WarpgroupWait(values=tuple(totals), count=AHEAD)).results)
                 after = number + AHEAD
                 if after == len(batches):
@@ -258,8 +273,8 @@ class MultiplyingRole:
                 rows += self.rows_of(body, stage if after < len(batches) else stage_after, batches[after % len(batches)])
             self.free(body, loop.variable, earlier)
             body.yield_(*following, at, *totals, *rows[-ahead:])
-        _, _, last, *results = loop.results
-        return self.all_summed(b, results[:count], last, steps), results[count:]
+        *place, last = loop.results[:3]
+        return self.all_summed(b, loop.results[3 : 3 + count], last, steps), place, loop.results[3 + count :]
 
     def first_rows(self, b: Builder, part: RoundPart) -> list[Value]:
         """Of the first products of a tile."""
@@ -297,49 +312,72 @@ class MultiplyingRole:
         tiles, first = self.block.stages[each.pair.a], self.group.first_row(each.rows)
         return tiles.factor(stage, first, each.term) if fetched is None else fetched.factor(tiles, first, each.term, each.pair.left)
 
-    def stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
+    def stretches(self, b: Builder, part: RoundPart, zero: Value, region: TileRegion) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
-        tile end theirs at different steps: while one adds, the tensor cores have the other's products. Stretches with a scale are its
-        groups of terms."""
-        product, done, steps = self.block.product, part.done, part.steps
-        own, sums = len(product.targets), len(product.pairs)
-        accumulators = product.accumulators
+        tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
+        product = self.block.product
+        own, sums, accumulators = len(product.targets), len(product.pairs), product.accumulators
         early = self.group.number * (product.stretch // product.tiling.groups)
-        if product.scale is not None:
-            early = b.named(Affine.of(part.low.name) % product.stretch)
-        turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
-        count = product.tiling.blocks * (own + sums)
-        of_bytes = product.a.packed is not None
-        ready, end = (self.first_rows(b, part), b.add(done, steps)) if of_bytes else ([], done)
-        with b.loop("stretch", 0, turns, carried=[*[zero] * count, *ready]) as (body, loop):
-            ready = loop.carried[count:]
+        turns = (Affine.of(part.steps.name) + early).ceildiv(product.stretch)
+        with b.loop("stretch", 0, turns, carried=[zero] * (product.tiling.blocks * (own + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
-            before = body.count(first)
-            length = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
-            scales = self.scales(region, body, part, first) if product.scale is not None else []
-            if product.takes_turns:
-                self.group.await_turn(body)
-            begin, begun = body.add(done, before), loop.carried[accumulators:count]
-            if of_bytes:
-                sums_, ready = self.summed_of_bytes(body, begin, length, end, begun, ready)
-            else:
-                sums_ = self.summed(region, body, Affine.of(part.low.name) + before.name, begin, length, begun)
+            step, done, length = self.steps_of(body, part, first)
+            sums_, _ = self.summed(region, body, step, length, self.block.ring.place(body, done), loop.carried[accumulators:])
             last = [block * sums + number for block in range(product.tiling.blocks) for number in range(sums - own, sums)]
-            totals = [
-                body.fma(sums_[number], scales[number], total) if scales else body.add(total, sums_[number])
-                for total, number in zip(loop.carried[:accumulators], last, strict=True)
-            ]
+            totals = [body.add(total, sums_[number]) for total, number in zip(loop.carried[:accumulators], last, strict=True)]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
                 totals = [body.fma(sums_[block * sums], scale, total) for block, total in enumerate(totals)]
-            body.yield_(*totals, *sums_, *ready)
+            body.yield_(*totals, *sums_)
         return loop.results[:accumulators]
 
+    def steps_of(self, b: Builder, part: RoundPart, first: Affine) -> tuple[Affine, Value, Value]:
+        """Of a stretch that begins so many steps behind the part's first: its first step, the turns before, and how many steps it has."""
+        before = b.count(first)
+        length = b.sub(b.op("min", b.index(first + self.block.product.stretch), part.steps), before)
+        return Affine.of(part.low.name) + before.name, b.add(part.done, before), length
+
+    def scaled_stretches(self, region: TileRegion, b: Builder, part: RoundPart, zero: Value) -> list[Value]:
+        """The same of stretches that have a scale each. Sums are in units of the stretch's scale: what was summed before is multiplied by
+        the old unit over the new one, so that threads have no second sums to add to. The next scale is on its way beside products."""
+        product, of_bytes = self.block.product, self.block.product.a.packed is not None
+        early = b.named(Affine.of(part.low.name) % product.stretch)
+        turns = (Affine.of(part.steps.name) + early).ceildiv(product.stretch)
+        ready, end = (self.first_rows(b, part), b.add(part.done, part.steps)) if of_bytes else ([], part.done)
+        scales, coming = (self.scales(region, b, part, number * product.stretch - early) for number in range(2))
+        none = [b.const(0.0, scale.type) for scale in scales]
+        turned = [turned_units(b, *each) for each in zip(none, none, scales, strict=True)]
+        zeros, place = [zero] * product.accumulators, self.block.ring.place(b, part.done)
+        carried: list[Sequence[Value]] = [place, zeros, ready, none, *zip(*turned, strict=True), scales, coming]
+        ends = [sum(map(len, carried[:number])) for number in range(len(carried) + 1)]
+
+        def apart(values: Sequence[Value]) -> list[Sequence[Value]]:
+            return [values[begin:end] for begin, end in pairwise(ends)]
+
+        with b.loop("stretch", 0, turns, carried=[*chain(*carried)]) as (body, loop):
+            at, sums, rows, _, units, factors, scales_, coming_ = apart(loop.carried)
+            begun = [body.mul(sum_, factor) for sum_, factor in zip(sums, factors, strict=True)]
+            first = Affine.of(loop.variable.name) * product.stretch - early
+            turned = [turned_units(body, *each) for each in zip(units, scales_, coming_, strict=True)]
+            if product.takes_turns:
+                self.group.await_turn(body)
+            following = self.scales(region, body, part, first + 2 * product.stretch)
+            step, done, length = self.steps_of(body, part, first)
+            if of_bytes:
+                sums, at, rows = self.summed_of_bytes(body, done, length, end, at, begun, rows)
+            else:
+                sums, at = self.summed(region, body, step, length, at, begun)
+            body.yield_(*at, *sums, *rows, *units, *chain(*zip(*turned, strict=True)), *coming_, *following)
+        _, sums, _, units, *_ = apart(loop.results)
+        return [b.mul(sum_, unit) for sum_, unit in zip(sums, units, strict=True)]
+
     def scales(self, region: TileRegion, b: Builder, part: RoundPart, first: Affine) -> list[Value]:
-        """What a stretch's sums are multiplied by, of each block of rows."""
+        """What the sums of a stretch are multiplied by, or of the last one, of each block of rows."""
         product, placing, scales = self.block.product, self.block.placing, list[Value]()
         assert product.scale is not None
-        start = b.named((Affine.of(part.low.name) + first) * product.depth)
+        last = self.block.placing.field.axes[product.sum].ceildiv(product.depth) - 1
+        step = b.op("min", b.index(Affine.of(part.low.name) + first), b.index(last))
+        start = b.named(Affine.of(step.name) * product.depth)
         for self.group.block in range(product.tiling.blocks):
             inner = self.standing(region, b).inside(b, (product.sum,))
             inner.forms[product.sum] = start

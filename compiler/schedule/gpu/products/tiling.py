@@ -309,7 +309,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
     for (groups, blocks, turns), columns, pieces in choices(TEAMS, WIDTHS, PIECES):
         if blocks * columns > most or columns % (8 * pieces) or pieces > work.steps:
             continue
-        if turns > 1 and (work.apart or pieces > 1):
+        if turns > 1 and (work.apart or work.scaled or pieces > 1):
             continue
         if work.fetched and work.twice and blocks > 1:
             continue  # sums and rows in registers would be spilled
