@@ -102,7 +102,7 @@ class BoxedProductLaunch(MatrixBlocks):
         block = ProductBlock(self, product, number, rank, rounds, stages, ring, turns, border, split, leftovers)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             wished = TileRequests.of(self.field.kernel_info).registers
-            if tiling.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
+            if tiling.warpgroups > 1 and (wished or product.sums > FEW_SUMS or product.scale is not None):
                 few, many = REGISTERS[product.in_registers]
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=wished or many))
