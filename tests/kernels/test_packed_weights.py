@@ -218,7 +218,7 @@ def test_scales_of_groups_multiply_sums_and_not_weights(term: str) -> None:
     """Weights are whole numbers in bf16, which has them: one product on tensor cores, where factors of f32 would take three. Bits of bytes
     become that in registers; zero points are subtracted before."""
     made = launches(built(source(term, 128)), {"M": 128, "N": 4096, "K": 4096, "H": 2048, "COUNT": 32, "COUNT2": 32}, 132)
-    before = [mem.dtype for mem in made.workspaces if mem.rank == 2]
+    before = [mem.dtype for mem in made.workspaces if mem.rank == 2 and mem.dtype != "u32"]  # but which sums are there
     assert (before, len(made.launches)) == ((["bf16"], 2) if term == "zero points" else ([], 1))
     assert on_warpgroups(made)
 
