@@ -1,6 +1,7 @@
 """States that march along an axis, `h = a[t, c] * h + b[t, c]`, against the loop in NumPy, with every length beside the steps that are read
 at once."""
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -154,12 +155,12 @@ def test_f64_reads_ahead_too(device: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
-@pytest.mark.parametrize(("lines", "helped"), [(512, True), (1 << 20, False)])
-def test_few_lines_have_helpers_on_all_targets(target: str, lines: int, helped: bool) -> None:
+@pytest.mark.parametrize("lines", [512, 1 << 20])
+def test_lines_have_helpers_on_all_targets(target: str, lines: int) -> None:
     ((_, kernel),) = kernels(zynml.compile(LINEAR)._session)
     made = launches_for(kernel.nest, kernel.field, facts_of({"B": 1, "T": 4096, "C": lines}, ("a", "b", "out"), MACHINES[target]))
     ops = [op for launch in made.launches for top in launch.function.body.body for op in top.walk()]
-    assert any(isinstance(op, SyncThreads) for op in ops) is helped
+    assert any(isinstance(op, SyncThreads) for op in ops)
     for launch in made.launches:
         verify(launch.function)
 
@@ -287,6 +288,29 @@ def test_neighbouring_lines_of_short_elements_share_words(planes: int, steps: in
     sizes = {"I": "I", "T": "T", "J": "J"} if named else {"I": planes, "T": steps, "J": lines}
     program = zynml.compile(BESIDE.format(**sizes, dtype="f16"), device="emulator:sm_90a", sanitize=True)
     np.testing.assert_allclose(program.f(a, b, c), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("ahead", [0, 2, 8])
+@pytest.mark.parametrize(
+    ("planes", "steps", "lines", "dtype", "size"),
+    [(2, 70, 41, "f16", 32), (2, 72, 48, "f16", 64), (3, 37, 33, "f32", 32), (1, 40, 129, "f64", 64), (1, 36, 31, "f16", 64), (1, 20, 1, "f32", 32)],
+)
+def test_neighbouring_lines_store_by_themselves(
+    planes: int, steps: int, lines: int, dtype: str, size: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that begin at multiples of 16 bytes, and at any address: copied some parts ahead, or loaded as words; lines that aren't there."""
+    monkeypatch.setattr(staged_march, "LINES", (size,))
+    monkeypatch.setattr(staged_march, "AHEAD", (ahead,))
+    monkeypatch.setattr(staged_march, "price_of_threads", lambda *_: inf)
+    numpy = np.dtype(dtype.replace("f", "float"))
+    a, b = (_RANDOM.uniform(-1, 1, (planes, steps, lines)).astype(numpy) for _ in range(2))
+    c = _RANDOM.uniform(-1, 1, lines).astype(numpy)
+    state, expected = np.broadcast_to(1.0 + c.astype(np.float64), (planes, lines)), np.zeros((planes, steps, lines))
+    for t in range(steps):
+        state = a[:, t] * state + b[:, t]
+        expected[:, t] = state
+    program = zynml.compile(BESIDE.format(I="I", T="T", J="J", dtype=dtype), device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_allclose(np.asarray(program.f(a, b, c), np.float64), expected, rtol=2e-3, atol=2e-3)
 
 
 SHARED = """

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from compiler.hir.control import For
-from compiler.hir.core import Const, dtype_of
+from compiler.hir.core import Binary, Const, dtype_of
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.types import bytes_of
@@ -16,8 +16,8 @@ from compiler.schedule.gpu.need import read_names
 from compiler.schedule.gpu.price.block_work import cost_of, latency_of
 from runtime.records import frozen
 
-CHAINED = 0.7
-"""Of the cycles from one operation to the next: some are joined."""
+EXTREME = 1.5
+"""Times as long as a sum takes what chooses: that is another unit's, and one of several instructions where there are 64 bits."""
 
 
 @frozen(eq=False)
@@ -99,9 +99,20 @@ def wait_of(loop: For, ops: Sequence[Instruction]) -> float:
     waits = dict.fromkeys(loop.body.parameters[1:], 0.0)
     for op in ops:
         given = [waits[value] for value in op.operand_values if value in waits]
-        if given:
-            waits.update(dict.fromkeys(op.results, max(given) + CHAINED * latency_of(op)))
+        if given and op.results:
+            waits.update(dict.fromkeys(op.results, max(given) + _wait_of(op)))
     return max((waits.get(value, 0.0) for value in loop.body.body[-1].operand_values), default=0.0)
+
+
+def _wait_of(op: Instruction) -> float:
+    """Of one operation: a product is most often joined with the sum behind it."""
+    wide = 2.0 if bytes_of(dtype_of(op.results[0])) > 4 else 1.0
+    match op:
+        case Binary(operator="mul"):
+            return 0.0
+        case Binary(operator="min" | "max"):
+            return EXTREME * wide * latency_of(op)
+    return wide * latency_of(op)
 
 
 def _is_plain(op: Instruction) -> bool:

@@ -14,6 +14,7 @@ from compiler.hir.control import For
 from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.types import Slot, bytes_of
+from compiler.hir.words import WORD
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import ANYWHERE
@@ -26,7 +27,7 @@ from compiler.schedule.gpu.price.march_price import MarchShape, nanoseconds
 from compiler.schedule.stages import iterations
 from runtime.records import evolve, frozen
 
-HELPERS, AHEAD = (256, 128), (4, 2, 0)
+HELPERS, AHEAD = (256, 128), (8, 4, 2, 0)
 """Threads of a block that bring and store, and how many parts they copy ahead; 0: they load the one that is wanted next."""
 
 BROUGHT, LEFT = 3, 2
@@ -36,7 +37,8 @@ COPIED = 4, 8, 16
 """Bytes that an asynchronous copy has."""
 
 HELD, KNOWN = 32, 32
-"""Registers of a helper for what it loads of a part, and of a line's thread for what it reads of steps before it does those before them."""
+"""Registers of a helper for what it loads of a part, or for where it copies from (4 of each), and of a line's thread for what it reads of
+steps before it does those before them."""
 
 LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Of a block."""
@@ -44,28 +46,26 @@ LINES = (1, 2, 4, 8, 16, 32, 64, 128)
 MOST_STEPS, LEAST_STEPS = 128, 4
 """Of a part."""
 
-ALIKE, SURELY = 1.05, 1.15
-"""Times the least price, up to which blocks are best as large as they get while multiprocessors have some, and from which on a thread a
-line is worse."""
+SURELY = 1.2
+"""Times what a thread a line is estimated to take, from which on it does."""
 
-BUSY = 0.7
-"""Of the multiprocessors, that shall have a block."""
-
-USUAL = 0.72
+USUAL = 0.6, 0.8, 0.95
 """Of the most that a size is, where it isn't known."""
 
-SHIFTED = 16
-"""Instructions for what begins at any address."""
+SHIFTED, STORED, TURN = 45, 2, 5
+"""Instructions of a helper for what begins at any address; of a line's thread for an element that it stores, and for a turn of steps."""
 
-BARRIER, LATENCY, QUEUED = 100, 1500, 2600
-"""Cycles of what is done between parts, from a load to its value where memory is busy, and where many threads have loads of their own."""
+QUEUED = 2800
+"""Cycles from a load to its value where many threads have loads of their own."""
 
-HELPING, ACROSS = 1.75, 2.0
-"""Cycles of a multiprocessor for an instruction of a warp of helpers, most of which access shared memory; times as many where lines lie
-side by side there."""
+HELPING = 4.5
+"""Instructions of lines, in the time of one of helpers: these wait for each other, and access shared memory."""
 
 WRITTEN_OUT = 1024
 """Instructions of steps that are written out, about: one warp alone waits for its code where no cache holds that."""
+
+FETCHED = 64
+"""Instructions between a read of shared memory and the use of what comes, about."""
 
 MOST_BYTES = 2048
 """Of the rows of a step."""
@@ -109,14 +109,29 @@ class StagedMarch:
         return self.along or self.lines < 32
 
     @property
+    def padded(self) -> int:
+        """What lines along the innermost loop are a multiple of, some of which may not be there."""
+        return self.lanes if self.anywhere and not self.along else 1
+
+    @property
+    def words(self) -> bool:
+        """Whether helpers load words, which may begin anywhere, and put them where lines read them."""
+        return self.direct and not self.ahead
+
+    def words_of(self, op: Load) -> int:
+        """Of what a helper loads at once."""
+        return self.lanes * _size(op) // WORD
+
+    @property
     def at_once(self) -> int:
         """Steps whose elements a line's thread reads at once."""
-        words = sum(max(1, size // 4) for size in self.work.sizes[0])
-        return min(self.steps, 1 << (max(1, min(16, KNOWN // max(1, words), WRITTEN_OUT // self.work.instructions)).bit_length() - 1))
+        words, instructions = sum(max(1, size // 4) for size in self.work.sizes[0]), self.work.instructions
+        most = min(16, KNOWN // max(1, words), max(4, FETCHED // instructions), WRITTEN_OUT // instructions)
+        return min(self.steps, 1 << (max(1, most).bit_length() - 1))
 
     @property
     def written_out(self) -> bool:
-        return self.steps * self.work.instructions <= WRITTEN_OUT
+        return bool(self.work.stores) and self.steps * self.work.instructions <= WRITTEN_OUT
 
     @property
     def own_threads(self) -> int:
@@ -126,6 +141,11 @@ class StagedMarch:
     @property
     def threads(self) -> int:
         return self.own_threads + self.helpers
+
+    @property
+    def registers(self) -> int:
+        """Of a thread, about."""
+        return 40 + 16 * self.words + 2 * self.at_once * len(self.work.brought) + len(self.same) + len(self.loop.carried)
 
     @property
     def slots(self) -> int:
@@ -185,26 +205,27 @@ def staged_march(nest: Spread, march: March | None, threads: int, known: Facts) 
     if found is None:
         return None
     along = bool(accesses) and all(op.index and op.index[-1].coefficient(step) == 1 for op in accesses)
-    works = [work_of(loop, [op for op in loads if op not in shared], stores, (*shared, *same), moves) for moves in (True, False)]
+    brought = [op for op in loads if op not in shared]
+    works = [work_of(loop, brought, [] if direct and not along else stores, (*shared, *same), not direct) for direct in (False, True)]
     kinds = [StagedMarch(loop, work, *found, tuple(same), along, direct=bool(direct)) for direct, work in enumerate(works)]
     plans = [sized for kind in kinds for lines in LINES for sized in _sized(kind, lines, nest, known)]
-    prices = [price_of(plan, nest, known) for plan in plans]
-    if not plans or SURELY * min(prices) >= price_of_threads(nest, loop, march, threads, known):
+    likely = _likely(known)
+    prices = [sum(price_of(plan, nest, facts) for facts in likely) for plan in plans]
+    if not plans or min(prices) >= SURELY * sum(price_of_threads(nest, loop, march, threads, facts) for facts in likely):
         return None
-    alike = [plan for plan, price in zip(plans, prices, strict=True) if price <= ALIKE * min(prices)]
-    busy = [plan for plan in alike if blocks_of(plan, nest, known) >= BUSY * known.processors]
-    return max(busy or alike, key=lambda plan: (plan.lines if busy else -plan.lines, plan.helpers, plan.ahead))
+    return plans[prices.index(min(prices))]
 
 
-def _likely(form: Affine, known: Facts) -> float:
-    """About how large an extent is: of one that isn't known, most often less than the most that it may be."""
-    most = max(1, known.about(form))
-    return most if set(form.names) <= known.exact else max(1.0, USUAL * most)
+def _likely(known: Facts) -> list[Facts]:
+    """With sizes as they may be, where they aren't known: what a kernel costs changes where blocks have another turn."""
+    shares = USUAL if {name for name, _ in known.magnitudes} - known.exact else (1.0,)
+    sizes = [{name: max(1, int(share * most)) if name not in known.exact else most for name, most in known.magnitudes} for share in shares]
+    return [evolve(known, magnitudes=tuple(each.items())) for each in sizes]
 
 
 def blocks_of(plan: StagedMarch, nest: Spread, known: Facts) -> int:
-    counts = [_likely(iterations(loop), known) for loop in nest.loops]
-    return ceil(prod(counts[:-1]) * ceil(counts[-1] / plan.lines) if plan.rows else prod(counts) / plan.lines)
+    counts = [max(1, known.about(iterations(loop))) for loop in nest.loops]
+    return prod(counts[:-1]) * ceil(counts[-1] / plan.lines) if plan.rows else ceil(prod(counts) / plan.lines)
 
 
 def _sized(plan: StagedMarch, lines: int, nest: Spread, known: Facts) -> Iterator[StagedMarch]:
@@ -212,72 +233,80 @@ def _sized(plan: StagedMarch, lines: int, nest: Spread, known: Facts) -> Iterato
     loop, loads = plan.loop, plan.loads
     length = (loop.high - loop.low).value
     most = MOST_STEPS if length is None else min(MOST_STEPS, max(16, length // 4))
-    aligned, stored = (lanes_of(ops, nest, loop, lines, plan.along, known) for ops in (loads, plan.work.stores))
+    plan = evolve(plan, lines=lines)
+    if plan.direct and plan.along != plan.steps_beside:
+        return
+    name = (loop if plan.along else nest.inner).variable.name
+    aligned, stored = (lanes_of(ops or loads, nest, loop, lines, plan.along, known) for ops in (loads, plan.work.stores))
     wide = min((ANYWHERE.get(_size(op), 1) for op in loads), default=1)
-    run = plan.along and aligned < wide and all(steps_by_one(mem_of(op.mem), op.index, loop.variable.name) for op in loads)
+    run = plan.direct and aligned < wide and (plan.along or lines % wide == 0)
+    run = run and all(steps_by_one(mem_of(op.mem), op.index, name) for op in loads)
     pieces = {*(aligned * _size(op) for op in loads), *(row.lanes * _size(row.load) for row in plan.rows)}
     copied = known.machine.has(Feature.ASYNC_COPIES) and pieces <= set(COPIED)
     for helpers, ahead in product(HELPERS, AHEAD):
         lanes = wide if run and not ahead else aligned
-        words = sum(lines * max(1, lanes * _size(op) // 4) / lanes for op in loads) + sum(
+        words = sum(lines * max(4 if ahead else 1, lanes * _size(op) // 4) / lanes for op in loads) + sum(
             row.width * _size(row.load) / 4 for row in plan.rows
         )
         steps = 1 << (max(1, min(most, int(HELD * helpers // words))).bit_length() - 1)
-        sized = evolve(plan, lines=lines, lanes=lanes, stored=stored, anywhere=lanes > aligned, steps=steps, helpers=helpers, ahead=ahead)
+        sized = evolve(plan, lanes=lanes, stored=stored, anywhere=lanes > aligned, steps=steps, helpers=helpers, ahead=ahead)
         while sized.shared > known.machine.block_shared and sized.steps > LEAST_STEPS:
             sized = evolve(sized, steps=sized.steps // 2)
-        enough = sized.steps >= LEAST_STEPS and max(lanes, stored) * helpers <= lines * sized.steps
-        way = ahead and copied and plan.along if plan.direct else copied == bool(ahead)
-        if enough and way and (length is None or 2 * sized.steps <= length):
-            yield sized
+        for part in (sized, evolve(sized, steps=sized.steps // 2)):
+            enough = part.steps >= LEAST_STEPS and max(lanes, stored) * helpers <= lines * part.steps
+            enough = enough and not (part.words and (helpers < HELPERS[0] or any(lanes * _size(op) % WORD for op in loads)))
+            if enough and copied == bool(ahead) and (length is None or 2 * part.steps <= length):
+                yield part
 
 
 def price_of(plan: StagedMarch, nest: Spread, known: Facts) -> float:
     """About how many nanoseconds it takes."""
-    steps, work = int(_likely(plan.loop.high - plan.loop.low, known)), plan.work
+    work = plan.work
     sizes = [size for sizes in work.sizes for size in sizes]
+    stores = [op for op in plan.loop.body.body if isinstance(op, Store)]
     own = work.instructions + sum(size / ALIGNMENT if plan.steps_beside else 1.0 for size in sizes)
+    own += STORED * (len(stores) - len(work.stores)) + (0.0 if plan.written_out else TURN / plan.at_once)
     beside = plan.along == plan.steps_beside
     exchanged = work.sizes[1] if plan.direct else sizes
     each = sum(size / ALIGNMENT if beside else 1.0 for size in exchanged) + work.helping
     each += (4 + SHIFTED * plan.anywhere) * len(plan.loads) / plan.lanes + 4 * len(work.stores) / plan.stored
-    helpers = plan.lines * each / known.machine.lanes
-    helpers += sum(row.width / row.lanes for row in plan.rows) * 4 / known.machine.lanes
-    registers = 40 + 2 * plan.at_once * len(work.brought) + len(plan.same) + len(plan.loop.carried)
-    accesses: list[Load | Store] = [*plan.loads, *work.stores]
-    width = min(map(_size, accesses), default=4)
-    wait = max(work.wait + (BARRIER if plan.ahead else LATENCY) / plan.steps, LATENCY / (plan.steps * max(1, plan.ahead)))
+    helpers = plan.lines * each + sum(row.width / row.lanes for row in plan.rows) * 4
+    accesses: list[Load | Store] = [*plan.loads, *stores]
+    width, loaded = min(map(_size, accesses), default=4), sum(map(_size, plan.loads))
     shape = MarchShape(
         blocks_of(plan, nest, known),
         plan.lines,
-        steps,
+        max(1, known.about(plan.loop.high - plan.loop.low)),
+        plan.steps,
+        plan.ahead,
         plan.own_threads // known.machine.lanes,
         own,
-        wait,
-        HELPING * helpers * (1.0 if plan.steps_beside else ACROSS),
+        work.wait,
+        HELPING * helpers / known.machine.lanes,
         plan.threads,
-        registers,
+        plan.registers,
         plan.shared,
         sum(map(_size, accesses)),
         width * (plan.steps if plan.along else plan.lines),
-        width * plan.lanes,
+        0 if plan.lanes * min(map(_size, plan.loads), default=ALIGNMENT) >= ALIGNMENT else plan.ahead * plan.steps * plan.lines * loaded,
     )
     return nanoseconds(shape, known)
 
 
 def price_of_threads(nest: Spread, loop: For, march: March | None, threads: int, known: Facts) -> float:
     """About how many nanoseconds a thread a line takes, in blocks of so many."""
-    body, total = loop.body.body, prod(_likely(iterations(loop), known) for loop in nest.loops)
+    body, total = loop.body.body, prod(max(1, known.about(iterations(outer))) for outer in nest.loops)
     accesses = [op for op in body if isinstance(op, Load | Store)]
     beside = all(op.index and op.index[-1].coefficient(nest.inner.variable.name) == 1 for op in accesses)
     width, ahead = min(map(_size, accesses), default=ALIGNMENT), 1 if march is None else march.steps
-    instructions = sum(map(cost_of, body[:-1])) + 3 * len(accesses)
     shape = MarchShape(
         ceil(total / threads),
         threads,
-        int(_likely(loop.high - loop.low, known)),
+        max(1, known.about(loop.high - loop.low)),
+        ahead,
+        1,
         threads // known.machine.lanes,
-        instructions,
+        sum(map(cost_of, body[:-1])) + 3 * len(accesses),
         wait_of(loop, body) + QUEUED / ahead,
         0.0,
         threads,
@@ -285,7 +314,6 @@ def price_of_threads(nest: Spread, loop: For, march: March | None, threads: int,
         0,
         sum(map(_size, accesses)),
         width * (threads if beside else 1),
-        width,
     )
     return nanoseconds(shape, known)
 

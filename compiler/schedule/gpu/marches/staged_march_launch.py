@@ -4,6 +4,7 @@ lines have left of the part before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import product
 from math import gcd, prod
 
 from compiler.hir.affine import Affine, AffineLike
@@ -14,7 +15,8 @@ from compiler.hir.core import Stack, dtype_of, union_axes
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.types import Mem, Space, bytes_of
+from compiler.hir.types import INDEX, Mem, Space, bytes_of
+from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.library.sorting import taken
 from compiler.schedule.gpu.marches.marching import whole_steps
@@ -25,7 +27,6 @@ from compiler.schedule.gpu.nests.spread import Spread
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Group, Start, iterations
-from compiler.schedule.table import SIMD
 from runtime.records import evolve, frozen
 
 BANKS = 128
@@ -48,7 +49,11 @@ class Access:
 def launch_staged(plan: StagedMarch, nest: Spread, work: Cooperation, start: Start, group: Group, known: Facts) -> Launch:
     align(start, known)
     start.take(group, start.out.body)
-    return StagedLaunch(plan, nest, work, start).write()
+    launch = StagedLaunch(plan, nest, work, start).write()
+    blocks, info = known.machine.resident_blocks(plan.threads, plan.registers, plan.shared), launch.function.kernel_info
+    assert info is not None and info.launch_bounds is not None
+    launch.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=blocks))
+    return launch
 
 
 class StagedLaunch:
@@ -65,6 +70,9 @@ class StagedLaunch:
         self.rows = [self.part(mem_of(row.load.mem).dtype, BROUGHT * plan.steps, row.width) for row in plan.rows]
         self.axes: dict[int, str] = {}
         self.counts = counts_of(nest, self.copy, out)
+        self.inner = self.counts[-1]
+        if plan.padded > 1:
+            self.counts[-1] = out.index(Affine.of(self.counts[-1].name).ceildiv(plan.padded) * plan.padded)
 
     def shared(self, value: Value, parts: int) -> Value:
         """So many parts of each line, its steps side by side; lines begin in different banks. Or of so many lines that a warp has a step
@@ -79,14 +87,14 @@ class StagedLaunch:
     def write(self) -> Launch:
         plan, start, b, copy = self.plan, self.start, self.start.out.body, self.copy
         loop, steps, thread = plan.loop, plan.steps, self.work.thread
-        own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
         self.helper = b.named(Affine.of(b.op("max", b.index(Affine.of(thread.name) - plan.own_threads), b.const(0, "index")).name))
         self.helping = b.op("le", b.const(plan.own_threads, "index"), thread)
         self.accesses = self.accesses_of(plan.lanes, b)
-        self.stored = self.accesses if plan.stored == plan.lanes else self.accesses_of(plan.stored, b)
+        self.stored = self.accesses if plan.stored == plan.lanes or not self.left else self.accesses_of(plan.stored, b)
         self.full = self.line(Affine((), plan.lines - 1), 1, b)[0]
         self.mine = b.op("min", thread, b.const(plan.lines - 1, "index"))
-        there = b.both(self.line(Affine.of(self.mine.name), 1, b)[0], own)
+        own = b.op("lt", thread, b.const(plan.lines, "index"))  # no other lane: shared memory is read in quarters of a warp
+        own = b.both(self.line(Affine.of(self.mine.name), 1, b)[0], own)
         ops = [*self.nest.between, *self.nest.inner.body.body]
         place = ops.index(loop)
         copy.all(ops[:place], b)
@@ -140,9 +148,10 @@ class StagedLaunch:
             self.leave(number, inner)
         copy.values.update(variables)
         copy.values.update(zip(loop.results, last.results, strict=True))
-        with b.when(there) as inner:
+        with b.when(own) as inner:
             copy.all([op for op in ops[place + 1 :] if not isinstance(op, Yield)], inner)
         counts = [iterations(one) for one in self.nest.loops]
+        counts[-1] = counts[-1].ceildiv(plan.padded) * plan.padded
         return start.finish((*counts[:-1], counts[-1].ceildiv(plan.lines)), 1) if plan.rows else start.finish(tuple(counts), plan.lines)
 
     # ---- helpers ----
@@ -160,9 +169,11 @@ class StagedLaunch:
             first, block = b.mul(b.op("div", block, blocks), count), b.op("rem", block, blocks)
         place = b.index(Affine.of(block.name) * lines + number)
         digits = b.digits(b.add(first, b.op("min", place, b.op("max", b.sub(count, one), zero))), counts[1:])
-        inner = self.copy.form(self.nest.inner.low) + Affine.of(digits[-1].name) * lanes
-        self.work.variables(self.nest, [*digits[:-1], b.index(Affine.of(digits[-1].name) * lanes)], b)
-        return b.op("lt", place, count), inner
+        first, there = b.index(Affine.of(digits[-1].name) * lanes), b.op("lt", place, count)
+        if self.plan.padded > 1:
+            there, first = b.both(there, b.op("lt", first, self.inner)), b.op("min", first, b.sub(self.inner, one))
+        self.work.variables(self.nest, [*digits[:-1], first], b)
+        return there, self.copy.form(self.nest.inner.low) + Affine.of(first.name)
 
     def accesses_of(self, lanes: int, b: Builder) -> list[Access]:
         """Those of one helper, by its number, of so many lanes."""
@@ -209,9 +220,17 @@ class StagedLaunch:
             self.fetch(number + self.plan.ahead, b)
         else:
             there = b.op("lt", b.index(self.low + number * self.plan.steps), self.high)
-            with b.when(there) as inner:
-                pieces = self.pieces_in_memory(number, inner, True)
-                self.put(number, [inner.load(memory, index, where) for memory, index, _, where in pieces], inner)
+            held = list[Value]()
+            for memory, index, _, where in self.pieces_in_memory(number, b, True):
+                held += self.loaded(memory, index, there if where is None else where, b)
+            self.put(number, held, b)
+
+    def loaded(self, memory: Value, index: tuple[Affine, ...], where: Value, b: Builder) -> Sequence[Value]:
+        """What is in memory: elements, or words where `where` says how many elements there are."""
+        if where.type != INDEX:
+            return [b.load(memory, index, where)]
+        count = self.plan.lanes * bytes_of(mem_of(memory).dtype) // WORD
+        return b.emit(LoadWords(mem=memory, index=index, valid=where, count=count)).results
 
     def raw_pieces(self) -> Iterator[tuple[Value, int, int]]:
         """What a helper has copied of a part: where it lies, and how many elements that are."""
@@ -232,24 +251,26 @@ class StagedLaunch:
         for (target, at), (source, index, lane, there) in zip(targets, pieces, strict=True):
             bytes = max(1, prod(extent.value or 1 for axis in lane.names for extent in [self.start.out.scope.axes[axis]]))
             bytes *= bytes_of(mem_of(source).dtype)
-            whole = (*index[:-1], index[-1] - lane)
-            b.emit(AsyncCopy(destination=target, destination_index=at, source=source, source_index=whole, bytes=bytes, where=there))
+            begin = (*index[:-1], index[-1] - lane)
+            ends = {"destination": target, "destination_index": at, "source": source, "source_index": begin}
+            b.emit(AsyncCopy(**ends, bytes=bytes, hint="l2", where=there))
         b.emit(AsyncCommit())
 
     def pieces_in_memory(
         self, number: Affine, b: Builder, clamped: bool
     ) -> Iterator[tuple[Value, tuple[Affine, ...], Affine, Value | None]]:
-        """What a helper has of a part in memory: where, the lanes' form in that, and whether it is there. `clamped`: behind the last step,
-        and of a line that isn't there, what the last one has: nobody looks at that."""
+        """What a helper has of a part in memory: where, the lanes' form in that, and whether it is there, or how many elements of words
+        are. `clamped`: behind the last step, and of a line that isn't there, what the last one has: nobody looks at that."""
         plan, copy = self.plan, self.copy
         lanes = plan.lanes if plan.along else 1
-        beside = Affine.of(self.start.out.axis(SIMD, lanes)) if plan.anywhere else self.axis_form(plan.lanes)
+        beside = Affine() if plan.words else self.axis_form(plan.lanes)
         one = b.const(1, "index")
         for access in self.accesses:
             at = self.low + number * plan.steps + access.step
             there: Value | None = b.both(access.inside, b.op("lt", b.index(at), self.high))
-            if plan.anywhere:
-                there = b.both(access.inside, b.inbounds(at + beside, Affine.of(self.high.name)))
+            if plan.words:
+                end = Affine.of(self.high.name) - at if plan.along else copy.form(self.nest.inner.high) - access.inner
+                there = b.select(there, b.index(end), b.const(0, "index")) if there is not None else b.index(end)
             elif clamped:
                 there, piece = None, b.index(number * (plan.steps // lanes) + access.step.floordiv(lanes))
                 at = self.low + Affine.of(b.op("min", piece, b.sub(self.pieces, one)).name) * lanes
@@ -268,6 +289,10 @@ class StagedLaunch:
     def put(self, number: Affine, held: Sequence[Value], b: Builder) -> None:
         plan, copy, tiles = self.plan, self.copy, iter(held)
         begin = self.slot(number, BROUGHT, b)
+        for access, load in product(self.accesses, plan.loads) if plan.words else ():
+            at = self.place(access.line, begin + access.step)
+            values = tuple(next(tiles) for _ in range(plan.words_of(load)))
+            b.emit(StoreWords(mem=self.brought[load.result], index=tuple(map(Affine.of, at)), values=values))
         for access in self.accesses if not plan.direct else ():
             loaded = {op: self.items(next(tiles), b) for op in plan.loads}
             found: dict[Value, list[Value]] = {value: [] for value in self.brought}
@@ -290,6 +315,8 @@ class StagedLaunch:
     def leave(self, number: Affine, b: Builder) -> None:
         """Stores what lines have left of a part, by its number, where that is one of the loop. Of a whole part of whole blocks, all is read
         before the first is stored."""
+        if not self.left:
+            return
         side, low, steps = b.named((number + LEFT) % LEFT * self.plan.steps), self.low, self.plan.steps
         places = [low + number * steps + access.step for access in self.stored]
         begun = b.op("le", b.const(0, "index"), b.index(number))
