@@ -137,7 +137,8 @@ def _target_forms(
     if memory.open and not memory.dims:
         memory.settle_rank(len(indices))
     forms = index_forms(body, memory, indices, target)
-    if memory.role in ("result", "input") and body.kind is not KernelType.CUSTOM and not accumulates(body, target, node):
+    takes_any = body.kind is KernelType.CUSTOM or accumulates(body, target, node) or _tells_iterations_apart(body, forms)
+    if memory.role in ("result", "input") and not takes_any:
         for form, (_, index) in zip(forms, indices, strict=True):
             if any(name in body.here.opaque for name in form.names):
                 raise fault(
@@ -148,6 +149,12 @@ def _target_forms(
                     others=(Label(index.span, f"`{words(index)}` is known only as it runs"),),
                 )
     return forms, tuple(index.span for index in target.indices)
+
+
+def _tells_iterations_apart(body: Body, forms: tuple[Affine, ...]) -> bool:
+    """Whether each loop variable is an index by itself: then no two iterations meet, whatever the other indices are."""
+    alone = {form.names[0] for form in forms if len(form.names) == 1 and not form.constant}
+    return alone.issuperset(name for name, *_ in body.here.loops)
 
 
 def _write(

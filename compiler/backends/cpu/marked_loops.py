@@ -13,7 +13,7 @@ from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For
 from compiler.hir.core import Binary, Cast, Unary, dtype_of
 from compiler.hir.instruction import Instruction
-from compiler.hir.memory import Load, SetSlot, Store
+from compiler.hir.memory import Check, Load, SetSlot, Store
 from compiler.hir.types import is_float
 
 AT_ONCE = 8
@@ -101,7 +101,7 @@ def _is_written_out(op: For) -> bool:
 
 def _straight(op: For) -> bool:
     """Whether the body is a straight line of what vectors can do: no branch or loop, no slot set, no call of the C library,
-    no element that every iteration writes."""
+    no element that every iteration writes, no check that ends a loop which writes."""
 
     def plain(inner: Instruction) -> bool:
         if isinstance(inner, Binary) and inner.operator == "rem":
@@ -109,7 +109,7 @@ def _straight(op: For) -> bool:
         if isinstance(inner, Unary) and inner.operator in OF_ANGLES:
             return False
         if isinstance(inner, Store):
-            return op.variable.name in inner.symbols
+            return op.variable.name in inner.symbols and not any(isinstance(other, Check) for other in op.body.body)
         return not inner.regions and not isinstance(inner, SetSlot)
 
     return all(plain(inner) for inner in op.body.body)
