@@ -14,7 +14,7 @@ from compiler.analysis.homogeneity import Homogeneity, exponential_of, is_number
 from compiler.analysis.lift_events import MemoryEvent, PendingRead
 from compiler.analysis.lift_memory import LiftedMemory
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Const, Fma, Reduce, Select, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Compare, Const, Fma, Reduce, Select, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 from runtime.records import evolve, frozen
@@ -48,6 +48,14 @@ class Growing:
         if value is self.after:
             return True
         return isinstance(op, Binary) and op.operator == "max" and {op.left, op.right} == {self.before, self.element}
+
+    def is_growth(self, condition: Value) -> bool:
+        """Whether it says that an iteration's element is larger than the maximum before it."""
+        op = condition.source
+        if not isinstance(op, Compare) or op.operator not in ("gt", "ge", "lt", "le"):
+            return False
+        larger, smaller = (op.left, op.right) if op.operator in ("gt", "ge") else (op.right, op.left)
+        return larger is self.element and smaller is self.before
 
 
 def begins_hidden(field: FieldValues, element: Value, axis: str) -> bool:
@@ -137,7 +145,7 @@ def rescaled_event(field: FieldValues, memory: LiftedMemory, growing: Growing, e
 
 def _term(field: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
     """What an iteration adds, with the complete maximum instead of the running one, and the factor of the old sum."""
-    linear = _linear(field, memory, value, old)
+    linear = _linear(field, memory, growing, value, old)
     if linear is None or len(linear[0]) != 1:
         return None
     (factor,), element = linear
@@ -177,8 +185,11 @@ def _plain(value: Value) -> Tile:
     return Tile(dtype_of(value))
 
 
-def _linear(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
-    """`value` as old * factors + element, both free of old."""
+def _linear(
+    field: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value
+) -> tuple[list[Value], Value | None] | None:
+    """`value` as old * factors + element, both free of old. What is only rescaled where the maximum grows, to the element then, is always
+    rescaled to the maximum: elsewhere that is a factor of 1."""
 
     def free(part: Value) -> bool:
         return old not in memory.placeholders_in(part)
@@ -191,14 +202,14 @@ def _linear(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) 
     match value.source:
         case Binary(operator="mul", left=left, right=right):
             inner, factor = (left, right) if free(right) else (right, left)
-            linear = _linear(field, memory, inner, old) if free(factor) else None
+            linear = _linear(field, memory, growing, inner, old) if free(factor) else None
             if linear is None:
                 return None
             factors, element = linear
             return [*factors, factor], None if element is None else times(element, factor)
         case Binary(operator="add" | "sub" as operator, left=left, right=right, flags=flags):
             inner, other = (left, right) if free(right) or operator == "sub" else (right, left)
-            linear = _linear(field, memory, inner, old) if free(other) else None
+            linear = _linear(field, memory, growing, inner, old) if free(other) else None
             if linear is None:
                 return None
             factors, element = linear
@@ -208,7 +219,13 @@ def _linear(field: FieldValues, memory: LiftedMemory, value: Value, old: Value) 
             return factors, field.emit(Binary(operator=operator, left=before, right=other, flags=flags))[0]
         case Fma(a=a, b=b, c=c):
             inner, factor = (a, b) if free(b) else (b, a)
-            linear = _linear(field, memory, inner, old) if free(factor) and free(c) else None
+            linear = _linear(field, memory, growing, inner, old) if free(factor) and free(c) else None
             return None if linear is None or linear[1] is not None else ([*linear[0], factor], c)
+        case Select(condition=condition, then=then, otherwise=otherwise) if otherwise is old and growing.is_growth(condition):
+            linear = _linear(field, memory, growing, then, old)
+            if linear is None or linear[1] is not None:
+                return None
+            always = {growing.element: growing.after, growing.before: growing.before}
+            return [field.replace(factor, always, {}) for factor in linear[0]], None
         case _:
             return None

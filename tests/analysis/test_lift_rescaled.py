@@ -158,3 +158,36 @@ def test_a_first_score_that_is_hidden_makes_nan_as_it_is_written() -> None:
     known = {"N": 2, "M": 2, "K": 1, "X": np.zeros((2, 2), np.float32), "V": np.ones((2, 1), np.float32), "out": found}
     interpret(written, [known[one.name] for one in written.parameters])
     assert found[0, 0] == 1 and math.isnan(found[1, 0])
+
+
+GROWN = """for i in 0..N { for c in 0..K { %m0 = const -inf : f32  %z = const 0.0 : f32
+    %m9, %l9 = for j in 0..M carry(%m = %m0, %l = %z) {
+        %x = load %X[i, j] : f32  %grows = gt %x, %m : i1
+        %l1, %g = if %grows : f32, f32 {
+            %d1 = sub %m, %x  %keep = exp %d1  %l0 = mul %l, %keep contract  yield %l0, %x
+        } else { yield %l, %m }
+        %d2 = sub %x, %g  %p = exp %d2  %l2 = add %l1, %p contract  yield %g, %l2 }
+    %r = div %m9, %l9  store %out[i, c], %r } }"""
+
+
+@pytest.mark.parametrize("number", [None, np.nan, -np.inf, np.inf])
+@pytest.mark.parametrize("place", [0, 3])
+def test_what_is_rescaled_only_where_the_maximum_grows(number: float | None, place: int) -> None:
+    """Twice an infinity is NaN in both; -inf in front is NaN as it is written, and weighs nothing in the field."""
+
+    def change(x: Any, v: Any) -> None:
+        if number is not None:
+            x[1, place] = number
+            x[2, [place, 6]] = number if number != -np.inf else 1.0
+
+    if number == -np.inf and place == 0:
+        lift(nest(GROWN, PARAMETERS))
+        return
+    field = means(GROWN, change=change)
+    assert "reduce max" in operations(field)
+
+
+@pytest.mark.parametrize("changed", [("gt %x, %m", "lt %x, %m"), ("sub %m, %x", "sub %x, %m"), ("yield %l, %m", "yield %p0, %m")])
+def test_other_branches_keep_their_loops(changed: tuple[str, str]) -> None:
+    with pytest.raises(Refused):
+        lift(nest(GROWN.replace("%grows =", "%p0 = exp %x  %grows =").replace(*changed), PARAMETERS))
