@@ -28,6 +28,11 @@ def repeated_reads(function: HirFunction, moved: bool = True) -> HirFunction:
     return _Once(function, moved=moved).run() if any(isinstance(op, Check) for op in ops) else function
 
 
+def reads_once(function: HirFunction) -> HirFunction:
+    """The function with nothing of it moved, whether it has checks or not: branches that only read again become branches that choose."""
+    return _Once(function, moved=False).run()
+
+
 def written_in(function: HirFunction) -> frozenset[Value]:
     """Memories that the function may write, among other operands of what does."""
     ops = [op for top in function.body.body for op in top.walk()]

@@ -390,3 +390,53 @@ def test_what_helpers_copy_fits_a_block() -> None:
     made = launches_for(kernel.nest, kernel.field, facts_of({"I": 65984, "T": 3008}, ("x", "a", "out"), MACHINES["sm_90a"]))
     assert any("bring" in words for words in made.words)
     assert all(laid_out(shared_uses(launch.function)) <= MACHINES["sm_90a"].block_shared for launch in made.launches)
+
+
+BEST_TWO = """def f(g: tensor[T, E]) {
+    compute(g) -> (best: tensor[T, 2], place: tensor[T, i32]) {
+        for t in 0..T {
+            var a = -inf
+            var b = -inf
+            var at = 0
+            for e in 0..E {
+                if g[t, e] > a {
+                    b = a
+                    a = g[t, e]
+                    at = e
+                } elif g[t, e] > b: b = g[t, e]
+            }
+            best[t, 0] = a
+            best[t, 1] = b
+            place[t] = at as i32
+        }
+    }
+}"""
+LAST = """def f(x: tensor[T, E]) {
+    compute(x) { for t in 0..T {
+        var last = 0.0
+        for e in 0..E {
+            if x[t, e] == x[t, e]: last = x[t, e]
+            out[t, e] = last
+        }
+    } }
+}"""
+
+
+@pytest.mark.parametrize("shape", [(70, 40), (1, 1), (33, 131), (5, 0)])
+def test_branches_of_a_step_are_no_obstacle_to_helpers(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is read at the end alone, and elements that are kept where they are numbers."""
+    monkeypatch.setattr(staged_march, "SURELY", 0.0)
+    x = _RANDOM.standard_normal(shape).astype(np.float32)
+    if shape[1]:
+        best, place = zynml.compile(BEST_TWO, device="emulator:sm_90a", sanitize=True).f(x)
+        ordered = -np.sort(-np.pad(x, ((0, 0), (0, 1)), constant_values=-np.inf), axis=1)
+        np.testing.assert_array_equal(best, ordered[:, :2])
+        np.testing.assert_array_equal(place, x.argmax(1))
+    x[_RANDOM.random(shape) < 0.4] = np.nan
+    expected, last = np.zeros(shape), np.zeros(shape[0])
+    for e in range(shape[1]):
+        last = expected[:, e] = np.where(np.isnan(x[:, e]), last, x[:, e])
+    program = zynml.compile(LAST, device="emulator:sm_90a", sanitize=True)
+    np.testing.assert_array_equal(program.f(x), expected)
+    (kernel,) = program._session.launches_like(["x=4096x16384"], "emulator:sm_90a")
+    assert any("other threads bring" in word for word in kernel.threads.launches.words)

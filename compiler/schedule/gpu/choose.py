@@ -13,7 +13,9 @@ from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.counting_up import counting_up
 from compiler.passes.quotients import quotients_outside
+from compiler.passes.repeated_reads import reads_once
 from compiler.passes.split_roles import puts_ahead, split_roles
+from compiler.passes.without_branches import without_branches
 from compiler.schedule import running
 from compiler.schedule.gpu.attention.attention_tiles import AttentionTiles, rotated_products
 from compiler.schedule.gpu.attention.chain import HANDING, ChainBlock, product_chain
@@ -137,7 +139,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     launches = None if field is None else _of_field(field, facts)
     if launches is not None:
         return launches
-    nest = counting_up(nest)
+    nest = without_branches(reads_once(counting_up(nest)))
     nest_facts = analyse(nest)
     try:
         launches = nest_launches(nest, nest_facts, facts)
