@@ -37,7 +37,7 @@ from compiler.schedule.gpu.nests.turns import in_turns, turns_of
 from compiler.schedule.gpu.nests.workgroup_tiles import Tiles
 from compiler.schedule.gpu.pieces import align
 from compiler.schedule.gpu.ragged.flat_rows import with_flat_rows
-from compiler.schedule.gpu.ragged.ragged import RowShape, row_shape, walked_extents
+from compiler.schedule.gpu.ragged.ragged import RowShape, mean_row, row_shape, walked_extents
 from compiler.schedule.gpu.ragged.ragged_launches import RaggedRows
 from compiler.schedule.gpu.ragged.ragged_parts import RowParts, row_parts
 from compiler.schedule.gpu.ragged.ragged_running import running_rows
@@ -252,7 +252,7 @@ class _Scheduling:
         inner = in_words(spreads)
         if not threadable or extents is None or (contiguous and are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
-            return [self.blocks(around, group, f"{number}", nest, spreads, extents)]
+            return [self.blocks(around, group, f"{number}", nest, spreads)]
         if all(e.value is not None and e.value < LONG for e in extents):
             self.words.append(f"{names}: a thread an iteration, because {inner} is short")
             return [self.threads(around, group, f"{number}", nest)]
@@ -260,7 +260,7 @@ class _Scheduling:
         self.words.append(
             f"{names}: a block an iteration, its threads share {inner}; a thread an iteration where that is shorter than {LONG}{many}"
         )
-        blocks = self.blocks(around, group, f"{number}", nest, spreads, extents)
+        blocks = self.blocks(around, group, f"{number}", nest, spreads)
         return [Either(blocks, self.threads(around, group, f"{number}_threads", nest), tuple(extents), contiguous)]
 
     def memories_in(self, nest: Spread) -> list[Value]:
@@ -272,9 +272,9 @@ class _Scheduling:
         return list(dict.fromkeys(value for loop in nest.loops for value in privately(self.facts.loops[loop])))
 
     def blocks(
-        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
+        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread]
     ) -> Launch:
-        start = Start(around, name, self.block(threads_for_loops(extents, self.known.machine.lanes)))
+        start = Start(around, name, self.block(threads_for_loops(self.lengths(nest, spreads), self.known.machine.lanes)))
         align(start, self.known)
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
@@ -283,6 +283,18 @@ class _Scheduling:
         work.own(self.own(nest), b)
         work.all([*nest.between, *body.body], b)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), 1, work.dynamic)
+
+    def lengths(self, nest: Spread, spreads: Mapping[For, Spread]) -> list[int | None]:
+        """How long loops are that threads share: at most, or about twice the mean where data bound them; None of those of which nothing is
+        known."""
+        sizes, lengths = dict(self.known.magnitudes), list[int | None]()
+        for loop, spread in spreads.items():
+            extents = extents_of({loop: spread}, self.facts, nest.loops)
+            if extents is None:
+                lengths.append(2 * mean_row(nest, spread, self.facts, self.known))
+            else:
+                lengths.append(self.known.about(extents[0]) if sizes.keys() >= set(extents[0].names) else None)
+        return lengths
 
     def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
         few = self.threads_for(nest)
@@ -336,7 +348,7 @@ class _Scheduling:
             self.words.append(f"{names}: shared by a grid of threads, {join}")
             parts: Launch | Either = self.parts(around, group, f"{number}_parts", nest, EACH)
             return [parts, self.joined(around, group, f"{number}_joined", nest, EACH)]
-        parts = self.parts_of_blocks(around, group, f"{number}_parts", nest, spreads, extents)
+        parts = self.parts_of_blocks(around, group, f"{number}_parts", nest, spreads)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         choice = ""
         if fits_a_thread(self.memories_in(nest)) and extents is not None and not (contiguous and are_long(extents)):
@@ -346,10 +358,10 @@ class _Scheduling:
         return [parts, self.joined(around, group, f"{number}_joined", nest, 0)]
 
     def parts_of_blocks(
-        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
+        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread]
     ) -> Launch:
         """Each block takes iterations as a whole."""
-        start = Start(around, name, self.block(threads_for_loops(extents, self.known.machine.lanes)))
+        start = Start(around, name, self.block(threads_for_loops(self.lengths(nest, spreads), self.known.machine.lanes)))
         b = start.out.body
         blocks = self.shares(start, nest, 0, b)
         start.take(Group([nest.outer], again=group.again), b)

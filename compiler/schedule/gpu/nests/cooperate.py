@@ -226,11 +226,10 @@ def are_long(extents: Sequence[Affine]) -> bool:
     return all((extent.value or 0) >= LONG for extent in extents)
 
 
-def threads_for_loops(extents: Sequence[Affine] | None, lanes: int) -> int:
-    """Threads for loops of these extents: no more warps of so many lanes than the longest fills."""
-    known = [extent.value for extent in extents] if extents is not None else [None]
-    longest = max((value for value in known if value is not None), default=BLOCK)
-    return BLOCK if None in known else min(BLOCK, max(lanes, -(-longest // lanes) * lanes))
+def threads_for_loops(lengths: Sequence[int | None], lanes: int) -> int:
+    """Threads for loops of these lengths, of which None is any: no more warps of so many lanes than the longest fills."""
+    longest = max((BLOCK if length is None else length for length in lengths), default=BLOCK)
+    return min(BLOCK, max(lanes, -(-longest // lanes) * lanes))
 
 
 def in_words(spreads: Mapping[For, Spread]) -> str:

@@ -113,7 +113,7 @@ def row_shape(nest: Spread, spreads: Mapping[For, Spread], facts: NestFacts, kno
         return None
     if _reads_what_it_stores(body) and not (any(map(stores, spreads)) and _may_wait(body, spreads)):
         return None
-    mean = max(_mean_row(nest, spread, facts, known) for spread in spreads.values())
+    mean = max(mean_row(nest, spread, facts, known) for spread in spreads.values())
     found = any(map(looked_up, spreads))
     turns, resident = (TURNS, LOOKING_UP) if found else (2 * TURNS, RESIDENT)
     if _is_across(nest, spreads, facts, known):
@@ -225,7 +225,7 @@ def walked_extents(spread: Spread, facts: NestFacts) -> list[tuple[NestAccess, A
     ]
 
 
-def _mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
+def mean_row(nest: Spread, spread: Spread, facts: NestFacts, known: Facts) -> int:
     """About how many iterations a spread loop has: of the shortest memory that it walks along, an equal part for each row; half of what
     each row has for itself."""
     sizes = {name: most if name in known.exact else most * 3 // 4 for name, most in known.magnitudes}
