@@ -62,3 +62,20 @@ def test_sums_of_rows_and_of_columns_are_a_part_each() -> None:
     np.testing.assert_array_equal(columns, x.sum(0))
     made = launches(built(BOTH_SUMS), {"M": 4096, "N": 4096}, 132)
     assert all(launch.blocks(made.counted_sizes({"M": 4096, "N": 4096})) > 1 for launch in made.launches)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("shape", [(5, 70), (1, 1), (3, 1025)])
+def test_running_values_over_their_total(shape: tuple[int, int]) -> None:
+    text = """def f(x: tensor[M, N]) { compute(x) { for i in 0..M {
+        var t = 0.0
+        for j in 0..N: t += x[i, j]
+        var s = 0.0
+        for j in 0..N:
+            s += x[i, j]
+            out[i, j] = s / t
+    } } }"""
+    x = np.random.default_rng(3).uniform(0.5, 1, shape).astype(np.float32)
+    expected = np.cumsum(x, 1, np.float64) / x.sum(1, keepdims=True, dtype=np.float64)
+    np.testing.assert_allclose(zynml.compile(text, device="emulator:sm_90a").f(x), expected, rtol=1e-5)
+    assert len(launches(built(text), {"M": 16384, "N": 4096}, 132).launches) == 2

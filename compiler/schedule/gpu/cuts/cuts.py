@@ -8,7 +8,7 @@ There are few cuts of a field, and they compete by price (`choose.py`):
   values that are wide, means of what rows come to;
 * of these groups those before the first product, whose sums may be taken together then: a norm before several products;
 * all groups, in the order in which they wait for each other, and then each set of results along the same axes: rows or columns that are
-  few and long, which many blocks share then."""
+  few and long, which many blocks share then; what running values are compared with or divided by is put before them so."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -34,7 +34,10 @@ Reduction = Reduce | Contract
 
 def cuts(field: HirFunction, facts: Facts) -> Iterator[tuple[HirFunction, ...]]:
     """The parts of a field, in the order of their launches, with the workspaces of all behind their parameters: for each cut of it."""
-    if any(isinstance(op, Scan | Alloc) for op in field.body.body):
+    if any(isinstance(op, Alloc) for op in field.body.body):
+        return
+    if any(isinstance(op, Scan) for op in field.body.body):
+        yield from _Cutter(field, facts).by_levels()
         return
     products = with_products_apart(field)
     if (halves := in_halves(products, facts)) is not None:
