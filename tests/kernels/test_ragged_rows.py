@@ -356,7 +356,7 @@ def test_nan_and_infinities_in_rows(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["i8", "i16", "f64"])
 def test_rows_that_begin_and_end_anywhere_in_pieces(dtype: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By lanes of any number, and by blocks; in memory that ends within a piece, or holds none."""
-    monkeypatch.setattr(ragged, "_mean_row", lambda *_: 5000 if lanes == 256 else 70)
+    monkeypatch.setattr(ragged, "mean_row", lambda *_: 5000 if lanes == 256 else 70)
     monkeypatch.setattr(ragged, "power_of_two", lambda _: lanes)
     monkeypatch.setattr(ragged, "WIDE", 0)
     monkeypatch.setattr(staged_rows, "SHORT", 512 if lanes == 1 else 0)
