@@ -98,10 +98,8 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
     alone = (LaunchChoice(facts),)
-    if field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not most_terms(field)):
-        return alone
-    prepared = _prepared(field, facts)
-    if prepared is None:
+    plain = field is None or (facts.machine.unit(Issue.WARPGROUP) is None and not most_terms(field))
+    if field is None or plain or (prepared := _prepared(field, facts)) is None:
         return alone
     known: HirFunction | None = prepared.field
     if residue_parts(prepared.field, prepared.facts) is not None:
@@ -112,14 +110,12 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         return tuple(LaunchChoice(evolve(facts, digits=digits), nanoseconds) for digits, nanoseconds in tables)
     elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
         known = None
-    if known is None:
-        return alone
     exact = dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:
         exact[size.name] = size.value(exact)
     about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
-    product = _product_of(known, about)
+    product = None if known is None else _product_of(known, about)
     ways = () if product is None else candidates(product.ways)
     return tuple(LaunchChoice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in ways) or alone
 

@@ -245,7 +245,8 @@ def _skewed_squares(field: HirFunction, along: str, across: str, facts: Facts) -
     lanes, high, wide = ALIGNMENT // size, THREADS // (2 * CHUNKS), 2 * CHUNKS
     if len(stores) > 1 or size > NARROW or LANES(field, [along, across]) * size >= WORD:
         return None
-    for op in (*stores, *turned):
+    accesses: list[Load | Store] = [*stores, *turned]
+    for op in accesses:
         mem = mem_of(op.mem)
         whole = bytes_of(mem.dtype) == size and mem.align and mem.align % ALIGNMENT == 0
         if not whole or op.where is not None or getattr(op, "pad", None) is not None:
