@@ -3,7 +3,7 @@
 A symbol is a name: of an axis, a loop variable, a size, or any other value of type `index` that is in scope. A term may
 also be the floor of an affine form divided by a positive constant, which is what ceilings and `0..H/2` need."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Union
 
@@ -17,9 +17,17 @@ class FloorDiv:
 
     numerator: "Affine"
     divisor: int
+    _text: str = field(init=False, eq=False, repr=False)
+    """Written once: terms are sorted and looked up by it."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_text", f"floor(({self.numerator})/{self.divisor})")
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
     def __str__(self) -> str:
-        return f"floor(({self.numerator})/{self.divisor})"
+        return self._text
 
 
 Symbol = Union[str, FloorDiv]
@@ -41,10 +49,13 @@ class Affine:
 
     @staticmethod
     def _from(total: dict[Symbol, int], constant: int) -> "Affine":
-        return Affine(sorted(((s, c) for s, c in total.items() if c), key=lambda term: str(term[0])), constant)
+        terms = [term for term in total.items() if term[1]]
+        return Affine(sorted(terms, key=_text) if len(terms) > 1 else terms, constant)
 
     def __add__(self, other: AffineLike) -> "Affine":
         other = Affine.of(other)
+        if not (self.terms and other.terms):
+            return Affine(self.terms or other.terms, self.constant + other.constant)
         total = dict(self.terms)
         for symbol, coefficient in other.terms:
             total[symbol] = total.get(symbol, 0) + coefficient
@@ -53,7 +64,7 @@ class Affine:
     __radd__ = __add__
 
     def __mul__(self, factor: int) -> "Affine":
-        return Affine._from({s: c * factor for s, c in self.terms}, self.constant * factor)
+        return Affine([(s, c * factor) for s, c in self.terms] if factor else (), self.constant * factor)
 
     __rmul__ = __mul__
 
@@ -99,14 +110,11 @@ class Affine:
     @property
     def names(self) -> tuple[str, ...]:
         """All names that occur, inside atoms too, each once, in order."""
-        return tuple(dict.fromkeys(self._walk_names()))
-
-    def _walk_names(self) -> Iterator[str]:
-        for symbol, _ in self.terms:
-            if isinstance(symbol, str):
-                yield symbol
-            else:
-                yield from symbol.numerator.names
+        names = tuple([symbol for symbol, _ in self.terms if isinstance(symbol, str)])
+        if len(names) == len(self.terms):
+            return names
+        parts = ((symbol,) if isinstance(symbol, str) else symbol.numerator.names for symbol, _ in self.terms)
+        return tuple(dict.fromkeys(name for part in parts for name in part))
 
     def coefficient(self, symbol: Symbol) -> int:
         return dict(self.terms).get(symbol, 0)
@@ -118,14 +126,17 @@ class Affine:
         """Each name that the mapping knows replaced by its form, inside atoms too."""
         if not any(name in mapping for name in self.names):
             return self
-        result = Affine((), self.constant)
+        total: dict[Symbol, int] = {}
+        constant = self.constant
         for symbol, coefficient in self.terms:
             if isinstance(symbol, str):
                 part = Affine.of(mapping.get(symbol, symbol))
             else:
                 part = symbol.numerator.substitute(mapping).floordiv(symbol.divisor)
-            result = result + part * coefficient
-        return result
+            for inner, factor in part.terms:
+                total[inner] = total.get(inner, 0) + factor * coefficient
+            constant += part.constant * coefficient
+        return Affine._from(total, constant)
 
     def evaluate(self, value_of: Callable[[str], int]) -> int:
         """The number, given each name's. Works on NumPy integer arrays as well as on ints."""
@@ -147,3 +158,7 @@ class Affine:
         if self.constant or not text:
             text += f"{'+' if text and self.constant >= 0 else ''}{self.constant}"
         return text
+
+
+def _text(term: tuple[Symbol, int]) -> str:
+    return str(term[0])

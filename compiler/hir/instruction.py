@@ -185,8 +185,8 @@ class Instruction:
 
     @property
     def regions(self) -> list[Region]:
-        values = [getattr(self, name) for name in _REGIONS[type(self)]]
-        return [value for value in values if value is not None]
+        names = _REGIONS[type(self)]
+        return [value for name in names if (value := getattr(self, name)) is not None] if names else []
 
     @property
     def symbols(self) -> list[str]:
