@@ -11,9 +11,9 @@ from compiler.backends.llvm.frame import FunctionFrame
 from compiler.backends.llvm.writer import LlvmValue
 from compiler.hir.control import For, While
 from compiler.hir.core import Binary, dtype_of
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile, is_float
+from compiler.hir.types import Mem, Tile, is_float
 from runtime.records import frozen
 
 
@@ -42,10 +42,25 @@ def left_to_llvm(loop: Instruction) -> bool:
 
 
 def leaves_liberties(function: HirFunction) -> bool:
-    """Whether LLVM may fuse or reorder anything."""
-    loops = (op for top in function.body.body for op in top.walk() if isinstance(op, For | While) and left_to_llvm(op))
-    flagged = (op for loop in loops for op in loop.walk() if isinstance(op, Binary) and is_float(dtype_of(op.result)))
-    return any("contract" in op.flags or "reassoc" in op.flags for op in flagged)
+    """Whether LLVM may fuse or reorder anything: a product and a sum, or two sums, of one turn, or of turns and loops that hand values on.
+    Where a bias is added to sums that lie in memory, there is nothing to do either with."""
+    written, read = set[str](), set[str]()
+    for loop in (op for top in function.body.body for op in top.walk() if isinstance(op, For | While) and left_to_llvm(op)):
+        inside = [*loop.walk()]
+        flags = [(op.operator, op.flags) for op in inside if isinstance(op, Binary) and op.flags and is_float(dtype_of(op.result))]
+        reordered = sum("reassoc" in known for _, known in flags)
+        if len({operator in ("add", "sub") for operator, known in flags if "contract" in known}) == 2:
+            return True
+        if reordered > 1 or (reordered and (isinstance(loop, While) or loop.carried)):
+            return True
+        if flags:
+            written |= _memories(inside, Effect.WRITE)
+            read |= _memories(inside, Effect.READ)
+    return not written.isdisjoint(read)
+
+
+def _memories(ops: Sequence[Instruction], effect: Effect) -> set[str]:
+    return {value.name for op in ops if effect in op.effects for value in op.operand_values if isinstance(value.type, Mem)}
 
 
 def fused_sums(function: HirFunction) -> tuple[Mapping[int, FusedSum], frozenset[int]]:

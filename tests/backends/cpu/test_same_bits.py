@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function, is_explicit
-from compiler.hir.module import HirFunction, OptimizationLevel
+from compiler.backends.cpu.liberties import leaves_liberties
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.module import Form, HirFunction, OptimizationLevel
+from compiler.hir.types import INDEX, Mem
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import table_for
 from compiler.schedule.packed import packing_for
@@ -93,3 +96,43 @@ def test_a_product_that_is_read_twice_stays() -> None:
     x = np.full(9, 1 + 2.0**-20, np.float32)
     (arrays, *_) = left_arrays(pointwise(emit, ["f32", "f32"], "f32", "tile"), [9, x, -x, np.zeros(9, np.float32)])
     np.testing.assert_array_equal(arrays[-1], x * x - x)
+
+
+LOOPS = {
+    "a sum": (lambda b, x, y: b.op("add", x, y, flags=LIBERTIES), False),
+    "a difference of a difference": (lambda b, x, y: b.op("sub", x, b.op("sub", x, y, flags=["contract"]), flags=["contract"]), False),
+    "a sum of a sum": (lambda b, x, y: b.op("add", x, b.op("add", x, y, flags=LIBERTIES), flags=LIBERTIES), True),
+    "a product and its sum": (lambda b, x, y: b.op("add", x, b.op("mul", x, y, flags=["contract"]), flags=["contract"]), True),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_llvm_decides_on_loops_in_which_it_finds_two_operations_to_fuse_or_reorder(name: str) -> None:
+    emit, decides = LOOPS[name]
+    function = pointwise(emit, ["f32", "f32"], "f32", "loop")
+    assert leaves_liberties(function) == decides
+    if not decides:
+        x, y = np.random.default_rng(3).standard_normal((2, 1001)).astype(np.float32)
+        results = []
+        for level in LEVELS:
+            out = np.zeros_like(x)
+            assert compile_function(function, CpuOptions(level=level)).run([len(x), x.ctypes.data, y.ctypes.data, out.ctypes.data]) is None
+            results.append(out)
+        for other in results[1:]:
+            assert_same(other, results[0])
+
+
+def in_place(second: bool) -> HirFunction:
+    """x += y; or z = x + y, then y = z + y in a second loop."""
+    f = FunctionBuilder("f", Form.NEST, {})
+    f.parameter("N", INDEX)
+    x, y, z = (f.parameter(name, Mem("f32", ["N"])) for name in "xyz")
+    for given, taken in ((x, z), (z, y)) if second else ((x, x),):
+        with f.body.loop("i", 0, "N") as (inner, _):
+            inner.store(taken, inner.op("add", inner.load(given, ["i"]), inner.load(y, ["i"]), flags=LIBERTIES), ["i"])
+    return f.finish()
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_loops_may_hand_values_on_through_memory(second: bool) -> None:
+    assert leaves_liberties(in_place(second))
