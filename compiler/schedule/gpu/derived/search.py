@@ -12,11 +12,12 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.derived.accesses import strides_of
 from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, TooManyValues
 from compiler.schedule.gpu.derived.nest import ThreadNest, thread_nest
-from compiler.schedule.gpu.derived.price import LINE, ThreadPrice, ThreadWork, price, work_of
+from compiler.schedule.gpu.derived.price import ThreadPrice, ThreadWork, price, work_of
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
 from compiler.schedule.gpu.derived.written import derived_launch
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.price.memory_traffic import LINE
 from compiler.schedule.launches import Launches
 from runtime.records import frozen
 
