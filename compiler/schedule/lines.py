@@ -1,8 +1,9 @@
 """Lines of a nest that take steps one after the other, as running values down columns do, and lie side by side in memory: they march in
 step. The loop across them goes inside, so that memory is read row by row in vectors; what a line carries from one of its inner loops to
-the next lies in a buffer with an element for each line. Each line computes what it did, in the same order."""
+the next lies in a buffer with an element for each line. Each line computes what it did, in the same order. What all lines share, such as
+the bounds of a sparse row and the indices in it, is computed once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
@@ -11,7 +12,7 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.control import For, Yield
 from compiler.hir.core import Binary, Const, Threads, dtype_of
 from compiler.hir.instruction import Effect, Instruction, Region, Value
-from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from runtime.records import evolve, frozen
@@ -41,6 +42,8 @@ class Lines:
 
     loops: tuple[For, ...]
     across: For
+    shared: frozenset[Instruction] = frozenset()
+    """What is the same for all lines, checks and indices among it."""
 
     def __str__(self) -> str:
         others = [loop.written for loop in self.loops if loop is not self.across]
@@ -53,7 +56,7 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
     words: list[str] = []
     owner = declared(nest)
     for op in nest.body.body:
-        lines = lines_of(op, facts) if isinstance(op, For) else None
+        lines = (lines_of(op, facts) or lines_of(op, facts, sharing=True)) if isinstance(op, For) else None
         if lines is None:
             body.append(op)
             continue
@@ -67,9 +70,9 @@ def in_step(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str
     return (evolve(nest, body=Region([], body)) if words else nest), tuple(words)
 
 
-def carried_bytes(body: Region) -> int:
+def carried_bytes(body: Region, shared: Collection[Instruction] = ()) -> int:
     """What a line has in buffers."""
-    return sum(bytes_of(dtype_of(value)) for value in _crossing(body) or ())
+    return sum(bytes_of(dtype_of(value)) for value in _crossing(body, shared) or ())
 
 
 def marched(lines: Lines, b: Builder, outside: Mapping[Value, Value] | None = None) -> None:
@@ -77,8 +80,8 @@ def marched(lines: Lines, b: Builder, outside: Mapping[Value, Value] | None = No
     _Marching(lines, outside or {}).append_to(b)
 
 
-def lines_of(op: For, facts: NestFacts) -> Lines | None:
-    """The lines of a nest of loops that march in step with profit."""
+def lines_of(op: For, facts: NestFacts, sharing: bool = False) -> Lines | None:
+    """The lines of a nest of loops that march in step with profit. `sharing`: what is the same for all may be what no vector does."""
     loops: list[For] = []
     variables: set[str] = set()
     while are_apart(op, facts) and variables.isdisjoint((*op.low.names, *op.high.names)):
@@ -88,17 +91,38 @@ def lines_of(op: For, facts: NestFacts) -> Lines | None:
         if len(body) != 1 or not isinstance(body[0], For):
             break
         op = body[0]
-    if not loops or not any(isinstance(inner, For) for inner in loops[-1].body.body) or not all(marches(o) for o in loops[-1].body.body):
+    if not loops or not any(isinstance(inner, For) for inner in loops[-1].body.body):
         return None
-    across = max(loops, key=lambda loop: _side_by_side(loops[-1], loop.variable.name))
+    line, own = loops[-1].body, {loop.variable.name: loop for loop in loops}
+    across = max(loops, key=lambda loop: _side_by_side(line, loop.variable.name))
+    shared = _shared(line, across.variable.name) if sharing else frozenset()
     steps = [inner for inner in loops[-1].walk() if isinstance(inner, For) and inner not in loops]
-    inside = {value.name for inner in loops[-1].body.body for value in _made_in(inner)} | variables
+    inside = {value.name for inner in line.body for value in _made_in(inner)} | variables
+    if sharing:
+        inside -= {value.name for inner in shared for value in inner.results} | own.keys() - {across.variable.name}
     if any(inside & {*inner.low.names, *inner.high.names} - {step.variable.name for step in steps} for inner in steps):
         return None
-    if _crossing(loops[-1].body) is None:
+    if not all(marches(inner, shared) for inner in line.body) or _crossing(line, shared) is None:
         return None
-    along = max(_side_by_side(loops[-1], step.variable.name) for step in steps)
-    return Lines(tuple(loops), across) if _side_by_side(loops[-1], across.variable.name) > max(along, 0) else None
+    along = max(_side_by_side(line, step.variable.name, shared) for step in steps)
+    return Lines(tuple(loops), across, shared) if _side_by_side(line, across.variable.name) > max(along, 0) else None
+
+
+def _shared(body: Region, across: str) -> frozenset[Instruction]:
+    """Instructions of a line that do the same in every line: they store nothing, and read what nothing stores."""
+    every = [inner for op in body.body for inner in op.walk()]
+    stored, own, shared = {op.mem for op in every if isinstance(op, Store)}, {across}, set[Instruction]()
+    for op in every:
+        if isinstance(op, For):
+            own.update(value.name for value in (*op.body.parameters[1:], *op.results))
+            continue
+        reads = {value.name for value in op.operand_values} | {*op.symbols}
+        plain = op.effects in (Effect.PURE, Effect.READ) or isinstance(op, Check)
+        if op.regions or not plain or reads & own or (isinstance(op, Load) and op.mem in stored):
+            own.update(value.name for value in op.results)
+        elif not isinstance(op, Const | Yield):
+            shared.add(op)
+    return frozenset(shared)
 
 
 def are_apart(op: For, facts: NestFacts) -> bool:
@@ -113,21 +137,25 @@ def _is_marked(op: For) -> bool:
     return any(name != "written" for name, _ in op.marks)
 
 
-def marches(op: Instruction) -> bool:
-    """Whether an instruction of a line can stand in a loop across lines: loops of such, and straight lines of what vectors do."""
+def marches(op: Instruction, shared: Collection[Instruction] = ()) -> bool:
+    """Whether an instruction of a line can stand in a loop across lines: loops of such, and straight lines of what vectors do; or is
+    `shared` by all."""
     if isinstance(op, For):
-        return not _is_marked(op) and all(marches(inner) for inner in op.body.body)
+        return not _is_marked(op) and all(marches(inner, shared) for inner in op.body.body)
+    if op in shared:
+        return True
     if isinstance(op, Binary) and op.operator == "rem" and is_float(dtype_of(op.left)):
         return False
     plain = not op.regions and op.effects in (Effect.PURE, Effect.READ, Effect.WRITE)
     return (plain and all(isinstance(result.type, Tile) for result in op.results)) or isinstance(op, Yield)
 
 
-def _side_by_side(loop: For, name: str) -> int:
-    """Accesses in inner loops that go to the next element with the next turn, less those that go further."""
+def _side_by_side(body: Region, name: str, shared: Collection[Instruction] = ()) -> int:
+    """Accesses in inner loops that go to the next element with the next turn, less those that go further; those that are shared don't
+    count."""
     votes = 0
-    for op in loop.walk():
-        if isinstance(op, Load | Store):
+    for op in (inner for top in body.body for inner in top.walk()):
+        if isinstance(op, Load | Store) and op not in shared:
             steps = [form.coefficient(name) for form in op.index]
             strides = mem_of(op.mem).strides
             dense = not any(steps[:-1]) and (strides is None or strides[-1].value == 1)
@@ -135,8 +163,9 @@ def _side_by_side(loop: For, name: str) -> int:
     return votes
 
 
-def _crossing(body: Region) -> list[Value] | None:
-    """Values that loops carry, or that are used in another run of instructions than their own; None where one of them is an index."""
+def _crossing(body: Region, shared: Collection[Instruction] = ()) -> list[Value] | None:
+    """Values that loops carry, or that are used in another run of instructions than their own; None where one of them is an index. What is
+    shared isn't looked at."""
     home: dict[Value, int] = {}
     named: dict[str, int] = {}
     crossing: dict[Value, None] = {}
@@ -146,7 +175,7 @@ def _crossing(body: Region) -> list[Value] | None:
     def look(region: Region) -> None:
         nonlocal number, indices
         number += 1
-        for op in region.body:
+        for op in (inner for inner in region.body if inner not in shared):
             crossing.update(dict.fromkeys(value for value in op.operand_values if home.get(value, number) != number))
             indices = indices or any(named.get(name, number) != number for name in op.symbols)
             if isinstance(op, For):
@@ -168,6 +197,10 @@ def _made_in(op: Instruction) -> Iterator[Value]:
             yield from region.parameters[1:]
 
 
+_Turn = tuple[dict[Value, Value], dict[str, Affine]]
+"""What values and names are in a turn."""
+
+
 class _Marching:
     """The loops of some lines made anew."""
 
@@ -181,8 +214,8 @@ class _Marching:
 
     def append_to(self, b: Builder) -> None:
         body = self.lines.loops[-1].body
-        kept = _crossing(body) or []
-        most = max(FEWEST, CARRIED_BYTES // max(1, carried_bytes(body)) // FEWEST * FEWEST)
+        kept = _crossing(body, self.lines.shared) or []
+        most = max(FEWEST, CARRIED_BYTES // max(1, carried_bytes(body, self.lines.shared)) // FEWEST * FEWEST)
         across = self.lines.across
         others = [loop for loop in self.lines.loops if loop is not across]
         counts = [b.op("max", b.index(loop.high - loop.low), b.index(0)) for loop in others]
@@ -211,6 +244,9 @@ class _Marching:
         """The instructions of all lines; what they give is put in the buffers `yielded`."""
         straight: list[Instruction] = []
         for op in ops:
+            if op in self.lines.shared:
+                self.once(op, b)
+                continue
             if not isinstance(op, For):
                 straight.append(op)
                 continue
@@ -227,13 +263,33 @@ class _Marching:
                 behind = low + Affine.of(count.name).floordiv(TURNS) * TURNS
                 with b.loop(op.variable.name, low, behind, TURNS) as (inner, loop):
                     *body, last = op.body.body
-                    self.each(body, inner, last.operand_values, carried, op, Affine.of(loop.variable.name))
+                    own = [inner for inner in body if inner not in self.lines.shared]
+                    turns = [self.turn(op, Affine.of(loop.variable.name) + number, inner) for number in range(TURNS)]
+                    self.each(own, inner, last.operand_values, carried, op, turns)
                 low = behind
             with b.loop(op.variable.name, low, high, op.step) as (inner, loop):
                 self.outside[op.variable], self.forms[op.variable.name] = loop.variable, Affine.of(loop.variable.name)
                 self.run(op.body.body, inner, carried)
         given = straight[-1].operand_values if straight and isinstance(straight[-1], Yield) else ()
         self.each([op for op in straight if not isinstance(op, Yield)], b, given, yielded)
+
+    def once(self, op: Instruction, b: Builder) -> None:
+        """An instruction for all lines."""
+
+        def value(old: Value) -> Value:
+            return b.const(old.source.value, old.type) if isinstance(old.source, Const) else self.outside.get(old, old)
+
+        copy = b.emit(rebuilt(op, value, self.form), op.results[0].name if op.results else "")
+        for old, new in zip(op.results, copy.results, strict=True):
+            self.outside[old], self.forms[old.name] = new, Affine.of(new.name)
+
+    def turn(self, step: For, at: Affine, b: Builder) -> _Turn:
+        """What lines share in one turn of a loop, and the turn itself."""
+        self.outside[step.variable], self.forms[step.variable.name] = b.index(at), at
+        for op in step.body.body:
+            if op in self.lines.shared:
+                self.once(op, b)
+        return dict(self.outside), dict(self.forms)
 
     def each(
         self,
@@ -242,20 +298,20 @@ class _Marching:
         given: Sequence[Value],
         buffers: Sequence[Value],
         step: For | None = None,
-        turn: Affine = Affine(),
+        turns: Sequence[_Turn] = (),
     ) -> None:
         """A loop across the lines of instructions without loops, and of what goes into buffers behind them. Where they are the body of
-        `step`, it takes several turns of it from `turn` on, and what one gives is the next one's."""
+        `step`, it takes these turns of it, and what one gives is the next one's."""
         if not given and not any(isinstance(op, Store) or any(result in self.buffers for result in op.results) for op in ops):
             return
         with b.loop("line", 0, self.count.name, place="simd") as (inner, loop):
             line = Affine.of(loop.variable.name)
             own: dict[Value, Value] = {}
-            forms = {**self.forms, self.lines.across.variable.name: self.first + line}
+            outside, forms = self.outside, {**self.forms, self.lines.across.variable.name: self.first + line}
 
             def value(old: Value) -> Value:
-                if old in own or old in self.outside:
-                    return own.get(old) or self.outside[old]
+                if old in own or old in outside:
+                    return own.get(old) or outside[old]
                 if old is self.lines.across.variable:
                     own[old] = inner.index(self.first + line)
                 elif old in self.buffers:
@@ -264,10 +320,9 @@ class _Marching:
                     own[old] = inner.const(old.source.value, old.type)
                 return own.get(old, old)
 
-            for number in range(1 if step is None else TURNS):
-                if step is not None:
-                    own[step.variable] = inner.index(turn + number)
-                    forms[step.variable.name] = turn + number
+            for values, named in turns or [(outside, forms)]:
+                outside = values
+                forms.update(named)
                 for op in ops:
                     for name in op.symbols:
                         forms.setdefault(name, Affine.of(name))

@@ -88,13 +88,15 @@ def emit_function(
 
 
 def _stored_behind(region: Region, read: bool = False) -> Iterator[tuple[Check, frozenset[Affine]]]:
-    """The checks of a region, each with the indices of what is stored behind it, or read where loops are short."""
+    """The checks of a region, each with the indices of what is stored behind it, or read by loops there, or where loops are short."""
     stored: set[Affine] = set()
     for op in reversed(region.body):
         if isinstance(op, Store) or (read and isinstance(op, Load)):
             stored.update(op.index)
         elif isinstance(op, Check):
             yield op, frozenset(stored)
+        elif isinstance(op, For):
+            stored.update(form for inner in op.walk() if isinstance(inner, Load) for form in inner.index)
         for inner in op.regions:
             yield from _stored_behind(inner, isinstance(op, For) and bool(op.mark("short")))
 
