@@ -206,7 +206,8 @@ def joined(b: Builder, target: Reduce, left: Sequence[Value], right: Sequence[Va
 
 def _mean(b: Builder, sum_: Value, count: Value) -> Value:
     one = b.const(1.0, dtype_of(count))
-    return b.mul(sum_, b.op("div", one, b.op("max", count, one)))
+    flags = ("afn",) if dtype_of(count) == "f32" else ()
+    return b.mul(sum_, b.op("div", one, b.op("max", count, one), flags=flags))
 
 
 def _base(b: Builder, maximum: Value) -> Value:
