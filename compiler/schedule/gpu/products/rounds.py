@@ -104,9 +104,9 @@ class Leftovers:
 
     def __init__(self, b: Builder, product: BoxedProduct) -> None:
         self.product = product
-        dims = (product.teams, product.tiling.groups * product.accumulators, product.columns // 8, WARPGROUP, 2, 2)
+        dims = (product.teams, product.tiling.pieces, product.tiling.groups * product.accumulators, product.columns // 8, WARPGROUP, 2, 2)
         self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
-        there = Mem("u32", (product.teams, product.tiling.groups), align=64)
+        there = Mem("u32", (product.teams, product.tiling.pieces, product.tiling.groups), align=64)
         self.there = b.emit(Alloc(type=there, zeros=True), "there").result
 
     def leave(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
@@ -142,10 +142,10 @@ class Leftovers:
         thread = Affine.of(thread_index(b).name)
         rows = group.number * self.product.accumulators + number
         own = thread % WARPGROUP
-        return [team, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
+        return [team, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
     def flag(self, group: MultiplyingWarpgroup, team: Affine) -> tuple[Affine, ...]:
-        return team, group.number
+        return team, group.rank, group.number
 
     def exchanged(self, group: MultiplyingWarpgroup, b: Builder, team: Affine, there: int) -> None:
         b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, team), value=b.const(there, "u32")))
