@@ -179,6 +179,7 @@ def test_what_is_not_finite(
 def test_tiles_that_are_not_finite_are_summed_along_all_axes(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`C[i, j] = sum A[i, l, k] B[j, l, k]`."""
     monkeypatch.setattr(tiling, "PIECES", (1,))
+    monkeypatch.setattr(tiling, "CLUSTERS", (1,))
     made = FunctionBuilder("product", Form.FIELD)
     a = made.parameter("A", Mem("f32", ("M", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))
     b = made.parameter("B", Mem("f32", ("N", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))
