@@ -131,7 +131,7 @@ def test_sizes_that_leave_tiles_open(sizes: dict[str, int]) -> None:
         {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 2},
         {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 2},
         {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 3, "turns": 2},
-        {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 2},
+        {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 2, "cluster": 2},
         {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 2, "pieces": 2},
         {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 2, "cut": True},
     ],

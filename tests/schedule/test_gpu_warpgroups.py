@@ -135,15 +135,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("m", "n"), [(72, 72), (64, 64)])
-def test_what_lies_beyond_the_result_stays(m: int, n: int) -> None:
-    """Of a memory that is larger than the result, where tiles are full, and where they aren't."""
+@pytest.mark.parametrize(("m", "n", "cluster"), [(72, 72, 1), (64, 64, 2)])
+def test_what_lies_beyond_the_result_stays(m: int, n: int, cluster: int) -> None:
+    """Of a memory that is larger than the result, where tiles are not full, or are fewer than the blocks of a cluster."""
     k, wide = 64, 136
     field = product("bf16", "f32", "bf16", turned_b=False, dims=("P", "Q"))
     a, b = (np.ones(shape, NUMPY["bf16"]) for shape in ((m, k), (k, n)))
     c = np.full((m + 8, wide), 7, NUMPY["bf16"])
     sizes = {"M": m, "N": n, "K": k, "P": m + 8, "Q": wide}
-    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], MACHINES["sm_90a"], 2), 64, columns=64, groups=1, blocks=1, stages=4)
+    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], MACHINES["sm_90a"], 2), 64, columns=64, groups=1, blocks=1, stages=4, cluster=cluster)
     arguments, known = made.counted([a, b, np.zeros(n, np.float32), c, *sizes.values()], sizes)
     (launch,) = made.launches
     interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
@@ -216,21 +216,21 @@ SHAPES = [
     ("bf16", "f32", "bf16", False, False, {"rows": 256, "columns": 128, "groups": 2, "blocks": 2, "stages": 3}, (300, 136, 72)),
     ("f16", "f32", "f16", False, True, {"rows": 128, "columns": 192, "groups": 2, "blocks": 1, "stages": 3}, (136, 200, 136)),
     ("bf16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 4}, (136, 72, 136)),
-    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4}, (200, 304, 72)),
-    ("f16", "f32", "f32", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4}, (64, 130, 136)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4, "cluster": 2}, (200, 304, 72)),
+    ("f16", "f32", "f32", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4, "cluster": 2}, (64, 130, 136)),
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 264, 200)),
     ("f16", "f32", "f32", True, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4, "pieces": 4}, (136, 72, 200)),
     ("bf16", "f32", "f32", False, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 4, "pieces": 8}, (64, 136, 136)),
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 3, "turns": 2}, (200, 136, 136)),
-    ("f16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "turns": 2}, (520, 72, 72)),
+    ("f16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "turns": 2, "cluster": 2}, (520, 72, 72)),
     ("i8", "i32", "i32", False, True, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 66, 272)),
     ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 192, "groups": 2, "blocks": 1, "stages": 4}, (130, 200, 2192)),
-    ("f8e5m2", "f32", "bf16", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3}, (72, 66, 640)),
+    ("f8e5m2", "f32", "bf16", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3, "cluster": 2}, (72, 66, 640)),
     ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 32, "groups": 1, "blocks": 2, "stages": 3, "pieces": 2}, (72, 66, 1296)),
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 3, "cut": True}, (136, 136, 72)),
     ("f16", "f32", "f32", True, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3, "cut": True}, (64, 72, 520)),
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 8, "groups": 1, "blocks": 1, "stages": 3, "cut": True, "residents": 2}, (5, 136, 264)),
-    ("i8", "i32", "i32", False, True, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "cut": True}, (72, 66, 400)),
+    ("i8", "i32", "i32", False, True, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "cut": True, "cluster": 2}, (72, 66, 400)),
 ]
 
 
@@ -238,7 +238,7 @@ SHAPES = [
 def test_tiles_of_every_shape(
     dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, shape: dict[str, int], sizes: tuple[int, int, int]
 ) -> None:
-    """Warpgroups of two blocks of rows, sums in pieces (more of them than steps, too), in stretches."""
+    """Warpgroups of two blocks of rows, clusters that load for each other, sums in pieces (more of them than steps, too), in stretches."""
     made = cut(product(dtype, to, out, turned_a, turned_b, bias=dtype != "i8"), facts(*sizes, processors=4), **shape)
     means_the_product(made, dtype, out, turned_a, turned_b, dtype != "i8", sizes)
 

@@ -66,7 +66,7 @@ class WarpgroupWalk(WalkingBlock):
         """The copies of a tile whose rows begin at a place: whole rows."""
         inner = region.inside(b, ())
         inner.forms.update({axis: Affine() for axis in (*tiles.side.axes, tiles.sum)} | {rows: start})
-        tiles.load(self.placing, inner, stage, barrier, stage, False)
+        tiles.load(self.placing, inner, stage, barrier, stage, (Affine(), 1), False)
 
     def waited(self, b: Builder, values: Sequence[Value], count: int) -> list[Value]:
         """The values when all products but those of the last groups are done."""

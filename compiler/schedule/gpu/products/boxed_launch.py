@@ -57,20 +57,20 @@ class BoxedProductLaunch(MatrixBlocks):
         extents = [self.field.axes[axis] for axis in self.batch]
         for side in product.sides:
             extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(side.axes, side.tile, strict=True)]
+        extents[len(self.batch)] = self.field.axes[product.a.axes[0]].ceildiv(product.a.tile[0] * product.tiling.cluster)
         counts = [b.index(extent) for extent in extents]
         total = b.op("max", counts[0], b.const(0, "index"))
         for count in counts[1:]:
             total = b.mul(total, b.op("max", count, b.const(0, "index")))
         teams = b.const(product.teams, "index")
         resident = total if product.bounds else b.op("min", b.mul(total, teams) if product.tiling.cut else total, teams)
-        pieces = product.tiling.pieces
-        if pieces > 1:
-            resident = b.mul(resident, b.const(pieces, "index"))
+        if product.together > 1:
+            resident = b.mul(resident, b.const(product.together, "index"))
         split, leftovers, rank = ClusterSums(b, product), Leftovers(b, product) if product.tiling.cut else None, Affine()
-        with self.blocks(resident, region, (), cluster=pieces) as (inner, block):
-            if pieces > 1:
+        with self.blocks(resident, region, (), cluster=product.together) as (inner, block):
+            if product.together > 1:
                 rank = Affine.of(inner.builder.emit(WarpIndex(operator="cluster_rank")).result.name)
-                block = small(inner.builder, "div", block, inner.builder.const(pieces, "index"))
+                block = small(inner.builder, "div", block, inner.builder.const(product.together, "index"))
             self.roles(group, inner, block, rank, total, counts, split, leftovers)
 
     def roles(
@@ -86,7 +86,7 @@ class BoxedProductLaunch(MatrixBlocks):
     ) -> None:
         b, product, tiling = region.builder, self.product, self.product.tiling
         stages = {side: BoxedTiles(b, side, tiling.stages, side.tile, product.sum, product.depth) for side in product.staged}
-        ring = StageRing(b, tiling.stages, tiling.groups)
+        ring = StageRing(b, tiling.stages, tiling.groups, tiling.cluster)
         turns = TileTurns(b) if tiling.turns > 1 else None
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
@@ -96,7 +96,7 @@ class BoxedProductLaunch(MatrixBlocks):
             border.begin(once)
             split.begin(b, once)
         b.emit(SyncThreads())
-        if tiling.pieces > 1:
+        if product.together > 1:
             b.emit(ClusterSync(writes=False))
         rounds = self.rounds(b, number, rank, total, split)
         block = ProductBlock(self, product, number, rank, rounds, stages, ring, turns, border, split, leftovers)
@@ -118,7 +118,7 @@ class BoxedProductLaunch(MatrixBlocks):
             self.tiles(multiplying, region, block, (first_round, tiling.turns), counts, self.multiplying.multiplied)
             with multiplying.when(leader) as last:
                 last.emit(BulkWait(count=0, read=True))
-        if tiling.pieces > 1:
+        if product.together > 1:
             # what others send must find this block's memory
             b.emit(ClusterSync(writes=False))
 
@@ -159,9 +159,12 @@ class BoxedProductLaunch(MatrixBlocks):
             matrix = small(body, "rem", number, body.mul(down, across))
             rest = small(body, "div", number, body.mul(down, across))
             self.enter_matrix(inner, small_digits(body, rest, counts[: len(self.batch)])[1:])
-            row, column = banded(body, matrix, down, across, max(1, BAND // product.rows))
-            for axis, start, tile in zip(product.a.axes, small_digits(body, row, along[1:]), product.a.tile, strict=True):
+            row, column = banded(body, matrix, down, across, max(1, BAND // (product.rows * product.tiling.cluster)))
+            row, *starts = small_digits(body, row, along[1:])
+            for axis, start, tile in zip(product.a.axes[1:], starts, product.a.tile[1:], strict=True):
                 inner.starts[axis] = Affine.of(start.name) * tile
+            first = Affine.of(row.name) * product.tiling.cluster + (block.rank if product.tiling.cluster > 1 else 0)
+            inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, self.taking_part(inner, part) if product.bounds else part)
 

@@ -160,9 +160,14 @@ class BoxedProduct:
         return self.a.extent
 
     @property
+    def together(self) -> int:
+        """Blocks of a cluster."""
+        return self.tiling.cluster * self.tiling.pieces
+
+    @property
     def teams(self) -> int:
         """Clusters of blocks that run at one time."""
-        return resident(self.tiling.pieces, self.processors) * self.tiling.residents
+        return resident(self.together, self.processors) * self.tiling.residents
 
     @property
     def columns(self) -> int:

@@ -61,15 +61,24 @@ class BoxedTiles:
             return stage, own.floordiv(self.wide), term, own % self.wide
         return stage, term.floordiv(self.wide), own, term % self.wide
 
-    def load(self, placing: BlockTiles, region: TileRegion, stage: Affine, barrier: Value, at: Affine, rounded: bool) -> None:
-        """The copies of a tile that begins at the places which the region has of the operand's axes."""
-        side, inner = self.side, region.inside(region.builder, ())
+    def load(
+        self, placing: BlockTiles, region: TileRegion, stage: Affine, barrier: Value, at: Affine, share: tuple[Affine, int], rounded: bool
+    ) -> None:
+        """The copies of a tile that begins at the places which the region has of the operand's axes. Of blocks that share it each copies
+        some of the lines, to all of them: `share` is the block's number among so many."""
+        side, (rank, sharing) = self.side, share
+        inner = region.inside(region.builder, ())
         extents = {**dict(zip(side.dims, self.own, strict=True)), side.along: self.deep, side.mem.rank - 1: self.wide}
-        fast = side.axis if side.across else self.sum
+        first, slow, fast = Affine(), *((self.sum, side.axis) if side.across else (side.axes[-1], self.sum))
+        if sharing > 1:
+            lines = self.lines // sharing
+            first = rank * lines
+            inner.forms[slow] = inner.forms[slow] + first
+            extents[side.along if side.across else side.dims[-1]] = lines
         start, mem = inner.forms[fast], region.known(side.load.mem)
         for number in range(self.boxes):
             inner.forms[fast] = start + number * self.wide
-            box, line = (Affine(), Affine.of(number * self.lines)) if side.turned else (Affine.of(number), Affine())
+            box, line = (Affine(), first + number * self.lines) if side.turned else (Affine.of(number), first)
             region.builder.emit(
                 BulkLoad(
                     shared=self.memory,
@@ -81,6 +90,7 @@ class BoxedTiles:
                     box=tuple(extents.get(dim, 1) for dim in range(side.mem.rank)),
                     step=side.steps,
                     rounded=rounded,
+                    multicast=(1 << sharing) - 1 if sharing > 1 else 0,
                 )
             )
 

@@ -49,7 +49,7 @@ class MultiplyingWarpgroup(Warpgroup):
         for side, places in zip(self.product.sides, (rows, [column]), strict=True):
             for axis, position, tile in zip(side.axes, places, side.tile, strict=True):
                 inner.forms[axis] = region.starts[axis] + position
-                if not divides(tile, self.field.axes[axis]):
+                if not divides(tile * (self.product.tiling.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
                     inner.masks[axis] = self.field.axes[axis]
         return inner
 

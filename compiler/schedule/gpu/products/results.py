@@ -58,6 +58,7 @@ def result_boxes(store: Store, field: HirFunction, product: BoxedProduct) -> Res
 def _boxes(store: Store, field: HirFunction, product: BoxedProduct) -> ResultBoxes | None:
     mem = mem_of(store.mem)
     tile = dict(zip((*product.a.axes, product.b.axis), (*product.a.tile, product.columns), strict=True))
+    tile[product.a.axes[0]] *= product.tiling.cluster
     order = stored_dims(field, store, tile, MOST_STEP) if mem.dtype in BOXED else None
     columns = next((size for size in WIDTHS if product.width % size == 0), None)
     if order is None or columns is None or len({*order}) < len(order) or order[:-1] != sorted(order[:-1]):

@@ -94,7 +94,9 @@ class CopyingRole:
             inner.forms.update({axis: Affine.of(variable.name) for axis, variable in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
             for side in product.copied:
-                block.stages[side].load(placing, inner, stage, ring.full, stage, product.rounded)
+                # blocks of a cluster have the same columns
+                share = (block.rank, product.tiling.cluster if side.axes == product.b.axes else 1)
+                block.stages[side].load(placing, inner, stage, ring.full, stage, share, product.rounded)
             body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:

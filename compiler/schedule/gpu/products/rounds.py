@@ -104,9 +104,9 @@ class Leftovers:
 
     def __init__(self, b: Builder, product: BoxedProduct) -> None:
         self.product = product
-        dims = (product.teams, product.tiling.pieces, product.tiling.groups * product.accumulators, product.columns // 8, WARPGROUP, 2, 2)
+        dims = (product.teams, product.together, product.tiling.groups * product.accumulators, product.columns // 8, WARPGROUP, 2, 2)
         self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
-        there = Mem("u32", (product.teams, product.tiling.pieces, product.tiling.groups), align=64)
+        there = Mem("u32", (product.teams, product.together, product.tiling.groups), align=64)
         self.there = b.emit(Alloc(type=there, zeros=True), "there").result
 
     def leave(self, group: MultiplyingWarpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:

@@ -9,10 +9,10 @@ from compiler.hir.types import Barrier
 
 
 class StageRing:
-    """`readers`: warpgroups that free a stage before it is filled again."""
+    """`readers`: warpgroups that free a stage before it is filled again, in each of so many blocks that write to it (`cluster`)."""
 
-    def __init__(self, b: Builder, stages: int, readers: int) -> None:
-        self.stages, self.readers = stages, readers
+    def __init__(self, b: Builder, stages: int, readers: int, cluster: int = 1) -> None:
+        self.stages, self.readers, self.cluster = stages, readers * cluster, cluster
         self.full, self.empty = (b.emit(BarrierMake(type=Barrier(stages)), name).result for name in ("full", "empty"))
 
     def counts(self) -> list[tuple[Value, int, int]]:
@@ -42,8 +42,10 @@ class StageRing:
         b.emit(BarrierWait(barrier=self.empty, barrier_index=(stage,), parity=self._flipped(b, parity)))
 
     def free(self, b: Builder, stage: Affine) -> None:
-        """This warpgroup has read the stage."""
-        b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,)))
+        """This warpgroup has read the stage; all blocks that write to it are told."""
+        for rank in range(self.cluster):
+            other = b.const(rank, "i32") if self.cluster > 1 else None
+            b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=other))
 
     def _flipped(self, b: Builder, parity: Value) -> Value:
         return b.op("xor", parity, b.const(1, "i32"))

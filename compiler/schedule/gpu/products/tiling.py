@@ -1,6 +1,6 @@
 """How a product is cut in tiles for the warpgroups of sm_90a: the shape of a tile, how many warpgroups have it, whether blocks of a cluster
-share a sum. All shapes that registers and shared memory hold are estimated by one model, and the one that ends first is taken: rounds of
-tiles over the machine's processors, each as long as its products or its copies take, whichever is longer."""
+load for each other or share a sum. All shapes that registers and shared memory hold are estimated by one model, and the one that ends
+first is taken: rounds of tiles over the machine's processors, each as long as its products or its copies take, whichever is longer."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product as choices
@@ -28,6 +28,7 @@ SEVERAL = 192
 STAGES = {1: 12, 2: 6}
 """Of copies on their way at most, by warpgroups that multiply: enough bytes for the time that memory takes."""
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)
+CLUSTERS = (1, 2)
 TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1), (1, 1, 2), (1, 2, 2))
 """Warpgroups of a tile, blocks of rows of each, tiles under way."""
 WARPGROUPS = (1, 2)
@@ -61,8 +62,8 @@ SCALED, SCALED_COLUMN = 430, 0.7
 """Scales of a tile, and of a column, times sums: another warpgroup's products, where there is one, go on beside them."""
 HOT, HOT_ROW = 0.012, 0.7
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
-LATENCY, BEHIND, GROUP = 126, 0.3, 40
-"""The least that a step takes, of that what each line takes, and a further warpgroup."""
+LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
+"""The least that a step takes, of that what each line takes, and a further warpgroup, and a block that takes part in the copies."""
 MEMORY, AGAIN, CACHE, ARRIVAL, IDLE = 0.000222, 0.00006, 0.00005, 1000, 0.12
 """A byte from the device's memory, and when it is wanted again, on the other side of the cache, for all processors together; a byte from
 the cache alone; how long a byte is on its way, at least; and by how much less of them comes to few processors."""
@@ -75,17 +76,18 @@ LEFT, HANDED_OVER, HELD = 2300, 0.04, 2600
 where threads have sums three times, which they can't hold beside what that takes."""
 
 
-MARKED = ("groups", "blocks", "pieces", "turns", "residents", "cut", "makes_low", "turned", "unpacks")
+MARKED = ("groups", "blocks", "cluster", "pieces", "turns", "residents", "cut", "makes_low", "turned", "unpacks")
 """What of a tiling the outermost loop is marked with."""
 
 
 @frozen
 class Tiling:
     """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
-    64 rows of each; `stages` of copies; `pieces` of the sum, a block of a cluster each; `turns`: of so many tiles of a block each has
-    warpgroups of its own, one multiplies while another stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles
-    are shared by all blocks; `sums` that a tile has; `products` that are added to these; `makes_low`: whether blocks make of columns what
-    tensor cores leave of them; `turned`: whether they turn columns; `unpacks`: whether they make rows of bytes."""
+    64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
+    `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
+    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks; `sums` that a tile has;
+    `products` that are added to these; `makes_low`: whether blocks make of columns what tensor cores leave of them; `turned`: whether they
+    turn columns; `unpacks`: whether they make rows of bytes."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -93,6 +95,7 @@ class Tiling:
     groups: int
     blocks: int
     stages: int
+    cluster: int = 1
     pieces: int = 1
     turns: int = 1
     residents: int = 1
@@ -117,7 +120,7 @@ class Tiling:
     @property
     def is_alone(self) -> bool:
         """Whether a block has a tile by itself, and one at a time."""
-        return self.pieces == self.turns == 1 and not self.cut
+        return self.cluster == self.pieces == self.turns == 1 and not self.cut
 
     def words(self) -> Iterator[str]:
         rows = " x ".join(map(str, self.rows)) if len(self.rows) > 1 else f"{self.rows[0]}"
@@ -128,6 +131,8 @@ class Tiling:
             sums = f"{self.sums} sums" if self.sums > 1 else "the sum"
             of = f"all {self.products} products of " if self.products > self.sums else ""
             yield f"{of}{sums} of a tile are computed together: what several of them multiply is copied once"
+        if self.cluster > 1:
+            yield f"{self.cluster} blocks of a cluster copy the columns' side for each other"
         if self.pieces > 1:
             yield f"{self.pieces} blocks of a cluster share a tile's sum"
         if self.residents > 1:
@@ -182,9 +187,9 @@ class TileRequests:
         """Raises `Impossible` for what no tile can have."""
         if self.warps is not None and (self.warps % 4 or self.warps // 4 not in WARPGROUPS):
             raise Impossible("0502", f"`@warps({self.warps})` can't be done: whole warpgroups multiply", "4 or 8 warps can")
-        if self.cluster is not None and self.cluster not in PIECES:
-            message = f"`@cluster({self.cluster})` can't be done: blocks share each sum"
-            raise Impossible("0502", message, f"{', '.join(map(str, PIECES))} blocks can")
+        if self.cluster is not None and self.cluster not in CLUSTERS:
+            message = f"`@cluster({self.cluster})` can't be done: blocks share a side of their tiles"
+            raise Impossible("0502", message, f"{' or '.join(map(str, CLUSTERS))} blocks can")
         if self.stages is not None and self.stages < LEAST_STAGES:
             message = f"`@pipeline(stages={self.stages})` can't be done: while one stage is multiplied another must be filled"
             raise Impossible("0502", message, f"{LEAST_STAGES} stages are the fewest")
@@ -198,7 +203,7 @@ class TileRequests:
 
     def shaped(self, tiling: Tiling, work: "ProductWork") -> Tiling | None:
         """The tiling as wished; None where it can't be."""
-        if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.pieces):
+        if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
             return None
         rows = dict(zip(tiling.axes, tiling.rows, strict=True))
         if self.columns not in (None, tiling.columns) or any(rows[axis] != size for axis, size in self.rows):
@@ -306,14 +311,14 @@ def ranked(work: ProductWork, lying: Callable[[int], tuple[int, ...]], wishes: T
 def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
     """All that a processor holds."""
     most = 2 * (SEVERAL if work.sets > 1 else SUMS) // work.sets
-    for (groups, blocks, turns), columns, pieces in choices(TEAMS, WIDTHS, PIECES):
-        if blocks * columns > most or columns % (8 * pieces) or pieces > work.steps:
+    for (groups, blocks, turns), columns, cluster, pieces in choices(TEAMS, WIDTHS, CLUSTERS, PIECES):
+        if blocks * columns > most or columns % (8 * max(pieces, cluster)) or pieces > work.steps or min(cluster, pieces) > 1:
             continue
         if turns > 1 and (work.apart or work.scaled or pieces > 1):
             continue
         if work.fetched and work.twice and blocks > 1:
             continue  # sums and rows in registers would be spilled
-        if any(work.columns <= fewer < columns and fewer % (8 * pieces) == 0 for fewer in WIDTHS):
+        if any(work.columns <= fewer < columns and fewer % (8 * max(pieces, cluster)) == 0 for fewer in WIDTHS):
             continue  # fewer hold all
         full = work.sets == work.sums and work.sums * blocks * columns > 2 * SUMS
         if full and (blocks > 1 or pieces > 1):
@@ -321,7 +326,7 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
         small = work.sets * blocks * columns // 2 + OWN_REGISTERS <= HALF
         residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
         tiling = Tiling(
-            work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, pieces, turns, residents,
+            work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents,
             sums=work.sums, products=work.products, makes_low=work.makes_low, turned=work.turned, unpacks=work.packed > 1,
         )  # fmt: skip
         if room(tiling, work) < (PREPARED_STAGES if work.makes_low else LEAST_STAGES if work.shared < SHARED_BYTES else 0):
@@ -333,13 +338,14 @@ def tilings(work: ProductWork, lying: Callable[[int], tuple[int, ...]]) -> Itera
 
 
 def tiles(tiling: Tiling, work: ProductWork) -> int:
-    """How many there are."""
-    return work.matrices * prod(map(ceildiv, work.down, tiling.rows)) * ceildiv(work.columns, tiling.columns)
+    """How many there are: of clusters that load for each other, groups of as many."""
+    first, *others = map(ceildiv, work.down, tiling.rows)
+    return work.matrices * ceildiv(first, tiling.cluster) * prod(others) * ceildiv(work.columns, tiling.columns)
 
 
 def teams(tiling: Tiling, work: ProductWork) -> int:
     """How many of them are under way at a time."""
-    return resident(tiling.pieces, work.processors) * tiling.residents
+    return resident(tiling.cluster * tiling.pieces, work.processors) * tiling.residents
 
 
 def last_pieces(tiling: Tiling, work: ProductWork) -> int:
@@ -359,9 +365,9 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     across = [ASTRIDE if astride else 1 for astride in work.astride]
     wide = aside // work.operands[1] if work.both_across and columns > work.across else columns
     aside *= work.loaded
-    lines = down * across[0] + aside * across[1]
+    lines = down * across[0] + aside / tiling.cluster * across[1]
     products = rows * wide * PRODUCTS * work.products * (3 if work.twice else 1)
-    latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP
+    latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
     products += (rows + columns) * work.products * twice * ROW + (tiling.groups - 1) * MEET
     products += rows * (work.fetched * FETCHED + (work.packed > 1) * UNPACKED) + columns * (work.makes_low * LOW + work.turned * TURNED)
     if work.scaled:
@@ -374,14 +380,14 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
     once = work.matrices * sum(every)
     above, beside = prod(map(ceildiv, work.down, tiling.rows)), ceildiv(work.columns, columns)
     again = work.matrices * max(every[0] * min(1, beside - 1), every[1] * min(1, above - 1))
-    all_copied = count * (down + aside)
+    all_copied = count * tiling.cluster * (down + aside)
     width = columns // tiling.pieces
     stored = TILE + rows * width * STORED * next((BOX // box for box in (BOX, BOX // 2, BOX // 4) if width % box == 0), 1)
     total = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
     last = last_pieces(tiling, work) if tiling.cut else 1
     shares = ((rounds, together, 1),) if filled else ((rounds - 1, together, 1), (1.0, count - int(rounds - 1) * together, last))
     for many, beside, pieces in shares:
-        blocks = beside * pieces * tiling.pieces
+        blocks = beside * pieces * tiling.cluster * tiling.pieces
         flying = blocks * (tiling.stages - 1) * (down + aside) * SWIZZLED
         byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
         bytes = work.steps * SWIZZLED * beside / count
@@ -390,8 +396,8 @@ def nanoseconds(tiling: Tiling, work: ProductWork) -> float:
         total += LEFT + rows * columns * work.sums * HANDED_OVER * pieces if pieces > 1 else 0
     total += (rounds - 1) * HELD if tiling.cut and work.twice else 0
     if tiling.pieces > 1:
-        total += CLUSTERED + (JOINED * tiling.pieces + rows * columns * work.sums * PARTIAL) * rounds
-    return total
+        total += (JOINED * tiling.pieces + rows * columns * work.sums * PARTIAL) * rounds
+    return total + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
 
 
 def resident(together: int, processors: int) -> int:
