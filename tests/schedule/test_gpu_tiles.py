@@ -50,9 +50,9 @@ def test_every_tile_fits_a_processor(apart: bool, twice: bool, boxed: bool) -> N
         assert tiling.columns % (8 * tiling.pieces) == 0
 
 
-def test_tf32_takes_the_tiles_that_fill_the_last_round() -> None:
-    """21 rounds of 128 by 192 have fewer places than 16 of 128 by 256."""
-    assert best(work(8192, 8192, 16384, hot=True, across=1, boxed=False)).columns == 192
+def test_tf32_takes_wide_tiles() -> None:
+    """Measured on an H200: 128 by 256 takes 0.9 of the time of 128 by 192, which would fill the last round."""
+    assert best(work(8192, 8192, 16384, hot=True, across=1, boxed=False)).columns == 256
 
 
 @pytest.mark.parametrize("columns", [2304, 3072])
