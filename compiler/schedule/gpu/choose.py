@@ -457,7 +457,7 @@ FMAS = 128
 """Of a multiprocessor in a cycle."""
 FEW = 1 << 16
 """Points of a field's axes that are computed before a second launch begins."""
-SURE, NEAR = 0.95, 0.25
+SURE, NEAR = 0.92, 0.25
 """Of a whole field's price: what that of its parts has to be below; and from where on other tables of the whole are looked for first."""
 IDLE = 1.2
 """Times its price that a launch takes whose blocks leave some multiprocessors without work, or with half as much as others (H200)."""
