@@ -50,7 +50,8 @@ def launch_staged(plan: StagedMarch, nest: Spread, work: Cooperation, start: Sta
     align(start, known)
     start.take(group, start.out.body)
     launch = StagedLaunch(plan, nest, work, start).write()
-    blocks, info = known.machine.resident_blocks(plan.threads, plan.registers, plan.shared), launch.function.kernel_info
+    blocks = max(1, known.machine.resident_blocks(plan.threads, plan.registers, plan.shared))
+    info = launch.function.kernel_info
     assert info is not None and info.launch_bounds is not None
     launch.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=blocks))
     return launch
