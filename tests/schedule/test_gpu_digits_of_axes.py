@@ -150,3 +150,12 @@ def test_neighbours_that_a_remainder_tells_apart(target: str, pairs: int) -> Non
 def test_the_last_of_an_odd_number_has_no_neighbour(target: str) -> None:
     with pytest.raises(zynml.ZynMLError, match="index 7 is out of range: axis 1 of `x` has 7 elements"):
         np.asarray(zynml.compile(PAIRS, device=target).f(whole(2, 7), whole(2, 7)))
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 7])
+def test_a_condition_that_no_element_meets_divides_nothing(bound: int) -> None:
+    source = f"def f(x, y) {{ compute(x, y) {{ for i in 2..7: out[i] = (i < {bound} ? x[0] : y[i]) }} }}"
+    x, y = np.array([9], np.uint8), np.arange(7, dtype=np.uint8)
+    index = np.arange(7)
+    wanted = np.where(index < 2, 0, np.where(index < bound, x[0], y))
+    np.testing.assert_array_equal(zynml.compile(source, device="emulator:sm_90a").f(x, y), wanted)

@@ -53,7 +53,7 @@ def _divided(field: HirFunction) -> Iterator[tuple[str, int]]:
     for axis in {axis for axis, _ in divided} & _axes_of_results(field):
         least = min(divisor for name, divisor in divided if name == axis)
         extent = field.axes[axis].value
-        if extent is not None and extent % least == 0 and 1 < least < extent:
+        if extent is not None and 1 < least < extent and extent % least == 0:
             yield axis, least
 
 
