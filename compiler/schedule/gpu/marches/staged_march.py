@@ -195,7 +195,9 @@ def staged_march(nest: Spread, march: March | None, threads: int, known: Facts) 
     same = [op for op in inside if isinstance(op, Load) and is_only_read(op) and not own_names.intersection(op.symbols)]
     shared = [op for op in loads if not {nest.inner.variable.name, *made}.intersection(op.symbols)]
     accesses: list[Load | Store] = [*(op for op in loads if op not in shared), *stores]
-    if not loads or len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
+    if len(inside) != len(accesses) + len(shared) + len(same) or not _all_apart(stores, step):
+        return None
+    if not loads or not (stores or shared or known.magnitudes):  # of unknown lines that store nothing registers are guessed too low
         return None
     if any(op.where is not None or isinstance(op.mem.type, Slot) for op in inside) or any(made.intersection(op.symbols) for op in accesses):
         return None
