@@ -152,8 +152,8 @@ def _target_forms(
 
 
 def _tells_iterations_apart(body: Body, forms: tuple[Affine, ...]) -> bool:
-    """Whether each loop variable is an index by itself: then no two iterations meet, whatever the other indices are."""
-    alone = {form.names[0] for form in forms if len(form.names) == 1 and not form.constant}
+    """Whether each loop variable is, but for numbers, an index by itself: then no two iterations meet, whatever the other indices are."""
+    alone = {form.terms[0][0] for form in forms if len(form.terms) == 1}
     return alone.issuperset(name for name, *_ in body.here.loops)
 
 

@@ -94,3 +94,18 @@ def test_a_write_where_data_say_needs_all_loop_variables() -> None:
     text = APPEND.replace("cache[b, at[b], d] = k[b, d]", "cache[b, at[b], 0] = k[b, d]")
     with pytest.raises(zynml.ZynMLError, match="isn't affine in the loop variables"):
         zynml.compile(text).f(np.zeros((3, 4, 5), np.float32), np.zeros((3, 5), np.float32), np.zeros(3, np.int32))
+
+
+@pytest.mark.parametrize("index", ["2 * i", "i + 1", "7 - i"])
+def test_a_write_beside_a_moved_loop_variable(index: str) -> None:
+    text = "def f(v: tensor[N], at: tensor[N, i64]) { compute(v, at) -> tensor[12, 3] { for i in 0..N: out[INDEX, at[i]] = v[i] } }"
+    expected = np.zeros((12, 3))
+    expected[[eval(index, {"i": i}) for i in range(5)], KEYS] = VALUES
+    np.testing.assert_array_equal(zynml.compile(text.replace("INDEX", index)).f(VALUES, KEYS), expected)
+
+
+@pytest.mark.parametrize("index", ["i / 2", "i % 4", "i - i / 2 * 2", "i + at[i]"])
+def test_a_write_where_iterations_may_meet(index: str) -> None:
+    text = "def f(v: tensor[N], at: tensor[N, i64]) { compute(v, at) -> tensor[12, 3] { for i in 0..N: out[INDEX, at[i]] = v[i] } }"
+    with pytest.raises(zynml.ZynMLError, match="isn't affine in the loop variables"):
+        zynml.compile(text.replace("INDEX", index)).f(VALUES, KEYS)
