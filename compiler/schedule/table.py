@@ -56,6 +56,10 @@ class AxisPlan:
         """Elements from a thread's first to the next thread's."""
         return self.lanes * (self.registers if self.beside else 1)
 
+    def is_ragged(self, extent: Affine) -> bool:
+        """Whether the tile is not known to divide the extent."""
+        return any(number % self.tile for number in (extent.constant, *(coefficient for _, coefficient in extent.terms)))
+
     def narrowed(self) -> "AxisPlan":
         """The plan for the end of the axis, where a tile of many vectors would be mostly empty."""
         few = self.lanes > 1 and self.registers > NARROW

@@ -104,7 +104,7 @@ class Distributing(BlockTiles):
                 self.part = BlockPart(part, parts, self.table.split.parts, tile, tiles)
             if self.skewed is not None:
                 self.stand_skewed(self.skewed, inner)
-            self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if p is not self.skewed and _ragged(e, p)])
+            self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if p is not self.skewed and p.is_ragged(e)])
 
     def reach(self, plan: AxisPlan) -> Affine:
         """The extent of an axis of blocks."""
@@ -397,7 +397,7 @@ class Distributing(BlockTiles):
             parts, step = [(low, b.op("min", high, full), False), (b.op("max", low, full), high, True)], 1
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
-        for low, high, ragged in parts if _ragged(extent, plan) else parts[:1]:
+        for low, high, ragged in parts if plan.is_ragged(extent) else parts[:1]:
             loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=step)
             self.one_loop(loop, region, own)
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
@@ -498,8 +498,3 @@ class _Blocks:
     def __exit__(self, *error: object) -> None:
         self.placing.threads, self.placing.member, self.placing.begun, self.placing.skew = [], None, False, None
         self.context.__exit__(*error)  # type: ignore[arg-type]
-
-
-def _ragged(extent: Affine, plan: AxisPlan) -> bool:
-    """Whether the tile is not known to divide the extent."""
-    return any(number % plan.tile for number in (extent.constant, *(coefficient for _, coefficient in extent.terms)))
