@@ -94,6 +94,25 @@ def test_roots_and_quotients_are_rounded_right(dtype: str) -> None:
         np.testing.assert_array_equal(on_device("y / sqrt(abs(x) + 1.0)", dtype, x, y), y / np.sqrt(np.abs(x) + KINDS[dtype](1)))
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("least", [0.0, 0.01])
+def test_terms_by_roots_are_right_to_an_ulp_or_two(least: float, dtype: str) -> None:
+    """Numbers of all magnitudes; the least says whether a term's root may be that of a zero. Eight terms a sum round eight times, too."""
+    x, y = np.abs(sweep(None, KINDS[dtype], 8 * 4096)).reshape(8, -1), np.linspace(1, 2, 8, dtype=KINDS[dtype])
+    program = zynml.compile(
+        f"""def f(x: tensor[8, N, {dtype}], y: tensor[8, {dtype}]) {{ compute(x, y) {{ for i in 0..N {{
+            var s = 0.0
+            for k in 0..8: s += y[k] / sqrt(x[k, i]{f" + {least}" if least else ""})
+            out[i] = s
+        }} }} }}""",
+        device="cuda:0",
+    )
+    with np.errstate(all="ignore"):
+        want = (y.astype(LONG)[:, None] / np.sqrt((x + KINDS[dtype](least)).astype(LONG))).sum(0)
+        worst = np.nanmax(np.abs(np.asarray(program.f(x, y)).astype(LONG) - want) / want)
+    assert worst < 8 * np.finfo(KINDS[dtype]).eps
+
+
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "u16"])
 def test_narrow_ints_as_floats(dtype: str) -> None:
     """All of them; the whole numbers of 16 bits and fewer are floats."""

@@ -14,7 +14,7 @@ from compiler.hir.core import Unary, dtype_of
 from compiler.hir.types import is_float
 
 _DIRECT = {"exp2": "ex2.approx.f32", "exp2 ftz": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32"}
-_DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
+_DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32", "rsqrt ftz": "rsqrt.approx.ftz.f32"}
 _NEAR_0 = 2.0**-5
 _LOG2_E, _LN_2 = 1 / log(2), log(2)
 
@@ -26,7 +26,7 @@ def has(op: Unary) -> bool:
 
 def unary(frame: NvptxFrame, op: Unary) -> None:
     w, held = frame.w, frame.values[op.value.name]
-    operator = f"{op.operator} ftz" if "ftz" in op.flags and op.operator == "exp2" else op.operator
+    operator = f"{op.operator} ftz" if "ftz" in op.flags and op.operator in ("exp2", "rsqrt") else op.operator
     items = []
     for item in held.items:
         if not item.type.lanes:

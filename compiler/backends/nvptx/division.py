@@ -1,5 +1,6 @@
 """Many numbers divided by one, or each by its own; and many roots: by the reciprocal, or that of the root, and two corrections, rounded
-as a division is, without the branch that ptxas puts around each `div.rn` and `sqrt.rn`.
+as a division is, without the branch that ptxas puts around each `div.rn` and `sqrt.rn`. Where approximation is granted (`afn`) the
+reciprocals of several roots of f64 are right to an ulp.
 
 With r the rounded reciprocal of s, q = x*r is off by less than two units in the last place, one correction q + (x - q*s)*r by less than
 one, and a second one is the rounded quotient (Markstein, Computation of elementary functions on the IBM RISC System/6000, 1990). No step
@@ -71,7 +72,8 @@ def _about(frame: NvptxFrame, numbers: tuple[LlvmValue, ...], divisor: LlvmValue
 
 def has_several(frame: NvptxFrame, op: Binary | Unary) -> bool:
     """Whether floats are divided each by its own, or roots taken, so many at a time that one branch for some of them pays."""
-    if op.operator not in ("div", "sqrt") or "afn" in op.flags or not isinstance(op.result.type, Tile):
+    granted = "afn" in op.flags
+    if op.operator not in (("rsqrt",) if granted else ("div", "sqrt")) or not isinstance(op.result.type, Tile):
         return False
     if not is_float(op.result.type.dtype) or isinstance(op.operand_values[-1].source, Const):
         return False
@@ -99,12 +101,16 @@ def several(frame: NvptxFrame, op: Binary | Unary) -> None:
             results += _branching(frame, quotients, "div", together)
             continue
         rooted = [_root(w, x) for (x,) in together]
-        made += [reciprocal for _, _, reciprocal in rooted]
-        if normal:  # infinity is its own root
-            pairs = zip(together, rooted, strict=True)
-            results += [w.select(Maths(w, x.type).is_("oeq", x, inf), x, root) for (x,), (root, _, _) in pairs]
+        if op.operator == "rsqrt":
+            rooted = [(reciprocal, fine, root) for root, fine, reciprocal in rooted]
         else:
-            results += _branching(frame, [(root, fine) for root, fine, _ in rooted], "sqrt", together)
+            made += [reciprocal for _, _, reciprocal in rooted]
+        if normal:
+            for (x,), (result, _, _) in zip(together, rooted, strict=True):
+                m = Maths(w, x.type)
+                results.append(w.select(m.is_("oeq", x, inf), m.number(0.0) if op.operator == "rsqrt" else x, result))
+        else:
+            results += _branching(frame, [(result, fine) for result, fine, _ in rooted], op.operator, together)
     if made and type.dtype in ("f32", "f64"):
         frame.reciprocals[op.result.name] = made
     if lanes:
@@ -205,6 +211,8 @@ def _exact(w: FunctionWriter, operator: str, operands: Sequence[LlvmValue]) -> L
     """The operation itself; as assembly, or LLVM would take it out of its branch."""
     size, kind = ("64", "d") if operands[0].type.element == "double" else ("32", "f")
     places = ", ".join(f"${number}" for number in range(len(operands) + 1))
+    if operator == "rsqrt":
+        return w.assembly(f"sqrt.rn.f{size} $0, $1; rcp.rn.f{size} $0, $0;", [operands[0].type], f"{kind},{kind}", operands)[0]
     return w.assembly(f"{operator}.rn.f{size} {places};", [operands[0].type], ",".join(kind * len(operands)), operands)[0]
 
 

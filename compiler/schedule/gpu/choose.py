@@ -15,6 +15,7 @@ from compiler.passes.counting_up import counting_up
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.repeated_reads import reads_once
 from compiler.passes.split_roles import puts_ahead, split_roles
+from compiler.passes.terms import with_roots_of_terms
 from compiler.passes.without_branches import without_branches
 from compiler.schedule import running
 from compiler.schedule.gpu.attention.attention_tiles import AttentionTiles, rotated_products
@@ -207,7 +208,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     else:
         products = ()
     loosen(known)
-    return _Prepared(with_logistics(known), about, units, products, checks)
+    return _Prepared(with_roots_of_terms(with_logistics(known)), about, units, products, checks)
 
 
 def _is_derived(field: HirFunction, facts: Facts) -> bool:
@@ -226,10 +227,8 @@ def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: F
     """Whether a field's axes should be made one: a sum of products takes several as they are, if warpgroups take it."""
     if not any(isinstance(op, Contract) for op in field.body.body):
         return True
-    if boxed_product(field, facts) is not None:
-        return False
     alone = sum_of_loads(field) is not None and product_of(field, facts) is None
-    return alone or boxed_product(joined, further) is not None
+    return boxed_product(field, facts) is None and (alone or boxed_product(joined, further) is not None)
 
 
 def _ways_to(field: HirFunction, facts: Facts, attempts: Sequence["Way"]) -> Iterator[Launches]:
