@@ -25,6 +25,7 @@ from compiler.typed_ast.types import (
     UnknownType,
 )
 from compiler.typed_ast.walk import walk
+from runtime.records import evolve
 from runtime.tensor import Tensor, dtype_name
 
 # ---- from values ----
@@ -102,7 +103,7 @@ def signature_of(
         elif entry is not None:
             kind = type(value).__name__
             raise ZyntaxError(Diagnostic("0203", f"`{name}` can't go into a compute block", span, f"a {kind}, not a tensor or number"))
-    return Signature(tensors, scalars, functions)
+    return Signature(_without_open_quotients(tensors), scalars, functions)
 
 
 def _dtype_of(dtype: Any, name: str, span: Any) -> DType:
@@ -141,10 +142,28 @@ def _declared_dim(dim: ShapeExpr) -> str | int | Affine | None:
     """A form of several names is left out: none of them follows from the extent alone."""
     if not dim.terms:
         return dim.constant
-    ((name, coefficient), *others) = dim.terms
-    if others:
-        return None
-    return name if coefficient == 1 and not dim.constant else Affine(((name, coefficient),), dim.constant)
+    return dim.name or (affine_form(dim) if len(dim.names) == 1 else None)
+
+
+def _without_open_quotients(tensors: list[TensorInput]) -> list[TensorInput]:
+    """The tensors without dims that are quotients of a size which is an axis of none of them: such an extent doesn't tell the size."""
+    named = {dim for tensor in tensors for dim in tensor.dims if isinstance(dim, str)}
+
+    def is_open(dim: str | int | Affine | None) -> bool:
+        return isinstance(dim, Affine) and any(not isinstance(symbol, str) and named.isdisjoint(dim.names) for symbol, _ in dim.terms)
+
+    return [
+        evolve(tensor, dims=tuple(None if is_open(dim) else dim for dim in tensor.dims)) if any(map(is_open, tensor.dims)) else tensor
+        for tensor in tensors
+    ]
+
+
+def affine_form(dim: ShapeExpr) -> Affine:
+    """A declared dim as the form of its size names that launches compute."""
+    form = Affine.of(dim.constant)
+    for term, coefficient in dim.terms:
+        form += (Affine.of(term) if isinstance(term, str) else affine_form(term.numerator).floordiv(term.divisor)) * coefficient
+    return form
 
 
 def _fixed_dims(compute: nodes.Compute, dims: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -212,7 +231,7 @@ def _typed_signature(
                 return None
         dims = _fixed_dims(compute, dims)
         tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
-    return Signature(tensors, scalars, functions)
+    return Signature(_without_open_quotients(tensors), scalars, functions)
 
 
 def _ranks_of_indexed(body: nodes.Node) -> dict[str, int]:

@@ -8,7 +8,7 @@ from compiler.typed_ast.rules.placing import require_part
 from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
 from compiler.typed_ast.signatures import signature, sizes_in
-from compiler.typed_ast.types import UNKNOWN, FunctionType, FutureType, ListType, ShapeExpr, TensorType, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, FunctionType, FutureType, ListType, Quotient, ShapeExpr, TensorType, TupleType, Type
 
 Bound = dict[str, ShapeExpr | None]
 
@@ -92,8 +92,10 @@ def _bind(
     """Binds the one free size of a dim to this extent, or compares the extent with what the sizes make of the dim."""
     if dim is None:
         return True
-    free = [name for name, _ in form.terms if name not in bound]
+    free = [name for name in form.names if name not in bound]
     label = f"{argument_words(argument)} is {actual}"
+    if len(free) == 1 and any(free[0] in term.numerator.names for term, _ in form.terms if isinstance(term, Quotient)):
+        return True
     if len(free) == 1:
         name = free[0]
         coefficient = dict(form.terms)[name]
@@ -122,8 +124,7 @@ def _bind(
     expected = substitute(form, bound)
     if expected is None or not differ(expected, dim):
         return True
-    if len(form.terms) == 1 and form.terms[0][1] == 1 and form.constant == 0:
-        name = form.terms[0][0]
+    if (name := form.name) is not None:
         first, words = origins[name]
         shown = signature(checker, function.node, function.scope)
         checker.report(
@@ -135,13 +136,13 @@ def _bind(
             hint=f"`{name}` is one number in each call of `{function.name}`",
         )
         return False
-    where = "".join(f", with {name} = {bound[name]}" for name, _ in form.terms)
+    where = "".join(f", with {name} = {bound[name]}" for name in form.names)
     checker.report(
         "0301",
         f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
         argument.value.span,
         f"this is {actual}",
-        (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
+        (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n in form.names if origins[n][0] is not argument)),
         notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(actual, argument.value)}"),
     )
     return False

@@ -159,8 +159,8 @@ class _Judge:
         if not stands_alone(block) or not all(self._value(entry.value, own, parameters) for entry in block.inputs):
             return False
         called = {node.function.name for node in walk(block.body) if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name)}
-        sizes = {name for type_ in parameters.values() for dim in _dims(type_) if dim is not None for name, _ in dim.terms}
-        known = {name for entry in block.inputs for dim in _dims(entry.value.type) if dim is not None and (name := _name_of(dim))}
+        sizes = {name for type_ in parameters.values() for dim in _dims(type_) if dim is not None for name in dim.names}
+        known = {name for entry in block.inputs for dim in _dims(entry.value.type) if dim is not None and (name := dim.name)}
         taken = {entry.name for entry in block.inputs}
         for name in free_names(block):
             if name in own:
@@ -177,7 +177,7 @@ def _sizes_are_checked(one: InlinableFunction) -> bool:
     places: dict[str, list[str]] = {}
     for parameter, type_ in one.parameters.items():
         for dim in _dims(type_):
-            name = _name_of(dim) if dim is not None else None
+            name = dim.name if dim is not None else None
             if name is not None:
                 places.setdefault(name, []).append(parameter)
             elif dim is not None and dim.terms:
@@ -199,8 +199,3 @@ def _is_simple(default: nodes.Expression | None) -> bool:
 
 def _dims(type_: Type) -> tuple[ShapeExpr | None, ...]:
     return (dims_of(type_.shape) or ()) if isinstance(type_, TensorType) else ()
-
-
-def _name_of(dim: ShapeExpr) -> str | None:
-    """The size that the dim is."""
-    return dim.terms[0][0] if len(dim.terms) == 1 and dim.terms[0][1] == 1 and not dim.constant else None

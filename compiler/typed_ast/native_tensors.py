@@ -32,8 +32,8 @@ def extents(type_: TensorType) -> tuple[Extent, ...] | None:
                     given.append(None)
                 elif not dim.terms:
                     given.append(dim.constant)
-                elif dim.constant == 0 and len(dim.terms) == 1 and dim.terms[0][1] == 1:
-                    given.append(dim.terms[0][0])
+                elif dim.name is not None:
+                    given.append(dim.name)
                 else:
                     return None
             return tuple(given)

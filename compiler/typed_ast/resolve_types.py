@@ -283,7 +283,7 @@ class TypeResolver:
             self.report(
                 Diagnostic(
                     "0203",
-                    "a dim is a number, a size name, `?`, or an affine form of sizes such as `2*N+1`",
+                    "a dim is a number, a size name, `?`, or a form of sizes such as `2*N+1` or `(N+31)/32`",
                     dim.value.span,
                     hint="write `?` for an extent that is only known when the program runs",
                 )
@@ -332,11 +332,13 @@ def _is_plain(value: Expression) -> bool:
             return _is_plain(operand)
         case Binary(operator="+" | "-" | "*", left=left, right=right):
             return _is_plain(left) and _is_plain(right)
+        case Binary(operator="/", left=left, right=IntLiteral(value=number)) if number > 0:
+            return _is_plain(left)
     return False
 
 
 def affine(value: Expression, size: Callable[[str, Span], ShapeExpr | None] | None = None) -> ShapeExpr | None:
-    """An expression over ints and size names as an affine form; None when it isn't one or a name has no known extent."""
+    """An expression over ints and size names as a form of them; None when it isn't one or a name has no known extent."""
     match value:
         case IntLiteral(value=number):
             return ShapeExpr((), number)
@@ -357,6 +359,10 @@ def affine(value: Expression, size: Callable[[str, Span], ShapeExpr | None] | No
                 return b.times(a.value)
             if b.value is not None:
                 return a.times(b.value)
+        case Binary(operator="/", left=left, right=right):
+            a, b = affine(left, size), affine(right, size)
+            if a is not None and b is not None and b.value is not None and b.value > 0:
+                return a.over(b.value)
     return None
 
 

@@ -5,6 +5,7 @@ from compiler.typed_ast.types import (
     UNKNOWN,
     DynamicShape,
     FutureType,
+    Quotient,
     ShapeExpr,
     StaticShape,
     SymbolicShape,
@@ -125,8 +126,12 @@ def substitute(dim: ShapeExpr | None, bound: dict[str, ShapeExpr | None]) -> Sha
     if dim is None:
         return None
     total = ShapeExpr((), dim.constant)
-    for name, coefficient in dim.terms:
-        value = bound.get(name)
+    for term, coefficient in dim.terms:
+        if isinstance(term, Quotient):
+            numerator = substitute(term.numerator, bound)
+            value = None if numerator is None else numerator.over(term.divisor)
+        else:
+            value = bound.get(term)
         if value is None:
             return None
         total = total + value.times(coefficient)

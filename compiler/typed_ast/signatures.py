@@ -64,7 +64,7 @@ def sizes_in(type_: Type) -> list[str]:
     """The size names that a type mentions, in the order written."""
     match type_:
         case TensorType(shape=shape):
-            return [name for dim in dims_of(shape) or () if dim is not None for name, _ in dim.terms]
+            return [name for dim in dims_of(shape) or () if dim is not None for name in dim.names]
         case ListType(element=element):
             return sizes_in(element)
         case TupleType(elements=elements):

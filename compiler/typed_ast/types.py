@@ -306,38 +306,72 @@ class AddressSpace(IntEnum):
 
 
 @frozen
-class ShapeExpr:
-    """An affine form of size names: the sum of `coefficient * name` plus `constant` (`2*N + 1`)."""
+class Quotient:
+    """An affine form of size names over a number above 0, rounded down: what `(N + 31) / 32` is among the terms of a dim."""
 
-    terms: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
+    numerator: "ShapeExpr"
+    divisor: int
+
+    def __str__(self) -> str:
+        text = str(self.numerator)
+        return f"{text} / {self.divisor}" if text.isidentifier() else f"({text}) / {self.divisor}"
+
+
+@frozen
+class ShapeExpr:
+    """An affine form of size names and of quotients of such forms: the sum of `coefficient * term` plus `constant` (`2*N + 1`)."""
+
+    terms: tuple[tuple[str | Quotient, int], ...] = field(default=(), converter=as_tuple)
     constant: int = 0
 
     @staticmethod
-    def of(value: "int | str | ShapeExpr") -> "ShapeExpr":
+    def of(value: "int | str | Quotient | ShapeExpr") -> "ShapeExpr":
         if isinstance(value, ShapeExpr):
             return value
-        return ShapeExpr(((value, 1),)) if isinstance(value, str) else ShapeExpr((), value)
+        return ShapeExpr((), value) if isinstance(value, int) else ShapeExpr(((value, 1),))
 
-    def __add__(self, other: "int | str | ShapeExpr") -> "ShapeExpr":
+    def __add__(self, other: "int | str | Quotient | ShapeExpr") -> "ShapeExpr":
         other = ShapeExpr.of(other)
         total = dict(self.terms)
         for name, coefficient in other.terms:
             total[name] = total.get(name, 0) + coefficient
-        return ShapeExpr(tuple(sorted((n, c) for n, c in total.items() if c)), self.constant + other.constant)
+        return ShapeExpr(tuple(sorted(((n, c) for n, c in total.items() if c), key=str)), self.constant + other.constant)
 
     def times(self, factor: int) -> "ShapeExpr":
         return ShapeExpr(tuple((n, c * factor) for n, c in self.terms if c * factor), self.constant * factor)
+
+    def over(self, divisor: int) -> "ShapeExpr":
+        """The form over a number above 0, rounded down: what the number divides is divided."""
+        whole = ShapeExpr(tuple((n, c // divisor) for n, c in self.terms if c % divisor == 0), self.constant // divisor)
+        left = ShapeExpr(tuple((n, c) for n, c in self.terms if c % divisor), self.constant % divisor)
+        return whole + ShapeExpr.of(Quotient(left, divisor)) if left.terms else whole
 
     @property
     def value(self) -> int | None:
         """The number, when no name is left."""
         return None if self.terms else self.constant
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sizes of the form, in the order of its terms."""
+        inner = [(term,) if isinstance(term, str) else term.numerator.names for term, _ in self.terms]
+        return tuple(dict.fromkeys(name for names in inner for name in names))
+
+    @property
+    def name(self) -> str | None:
+        """The size that the form is, where it is one."""
+        ((term, coefficient), *others) = self.terms or ((None, 0),)
+        return term if isinstance(term, str) and coefficient == 1 and not others and not self.constant else None
+
     def __str__(self) -> str:
-        parts = [name if c == 1 else f"-{name}" if c == -1 else f"{c}*{name}" for name, c in self.terms]
+        parts = [_times(str(term) if isinstance(term, str) or c == 1 else f"({term})", c) for term, c in self.terms]
         if self.constant or not parts:
             parts.append(str(self.constant))
         return " + ".join(parts).replace("+ -", "- ")
+
+
+def _times(term: str, coefficient: int) -> str:
+    return term if coefficient == 1 else f"-{term}" if coefficient == -1 else f"{coefficient}*{term}"
 
 
 @frozen

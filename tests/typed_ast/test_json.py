@@ -90,6 +90,8 @@ def _sample(cls: type, name: str) -> object:
         "elements": (types.I64,),
         "parameters": (types.I64,),
         "form": nodes.ImportForm.MODULE,
+        "numerator": types.ShapeExpr.of("N") + 31,
+        "divisor": 32,
         "element": types.F32,
         "key": types.STRING,
         "error": types.STRING,

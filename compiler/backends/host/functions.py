@@ -320,8 +320,8 @@ class Functions(HotLoops):
             bounds = _bounds(parameter.annotation)
             if not dims or (not any(bounds) and all(d is None or d.value is not None for d in dims)):
                 continue
-            forms = tuple(bound if d is None else (tuple(d.terms), d.constant) for d, bound in zip_longest(dims, bounds))
-            names |= {n: None for d in dims if d is not None for n, _ in d.terms}
+            forms = tuple(bound if d is None else d for d, bound in zip_longest(dims, bounds))
+            names |= {n: None for d in dims if d is not None for n in d.names}
             equations.append(ast.Tuple([ast.Constant(parameter.name), self._value(parameter), self.constant(forms)], ast.Load()))
         return equations, tuple(n for n in names if n not in self.scope.names)
 

@@ -47,8 +47,9 @@ from compiler.backends.host.values import (
 )
 from compiler.typed_ast.arguments import ArgumentSlot, Misfit, assigned
 from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
+from compiler.typed_ast.shapes import substitute
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import DeclaredType, DType, Scalar, Type
+from compiler.typed_ast.types import DeclaredType, DType, Quotient, Scalar, ShapeExpr, Type
 from runtime.host_tasks import both
 from runtime.tensor import Tensor
 from runtime.values import ElementSet, RecordValue, copied, elements_of, is_array, replaced
@@ -409,57 +410,52 @@ def _is_told_by_like(value: Any) -> bool:
     return value.__class__ is Tensor or isinstance(value, RecordValue) or numbers.dtype_of(value) is not None
 
 
-SizeForm = tuple[tuple[tuple[str, int], ...], int]
-"""An affine form of sizes: terms and constant."""
-
-
-def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | int | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
+def bind_sizes(tensors: tuple[tuple[str, Any, tuple[ShapeExpr | int | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
     """The sizes that a signature names, from the shapes of the arguments; each equation must hold, and each bound, an int."""
     axes = [
         (f"axis {axis} of `{parameter}`", form, extent)
         for parameter, tensor, dims in tensors
         for axis, (form, extent) in enumerate(zip(dims, tensor.shape, strict=True))
     ]
-    equations = [(axis, form, extent) for axis, form, extent in axes if isinstance(form, tuple)]
+    equations = [(axis, form, extent) for axis, form, extent in axes if isinstance(form, ShapeExpr)]
     for axis, form, extent in axes:
         if isinstance(form, int) and extent > form:
             raise LibraryFault("0802", f"{axis} has the extent {extent}, and `?<={form}` is at most {form}")
     known: dict[str, tuple[int, str]] = {}
     # Plain names first: they say where a size comes from most clearly.
-    waiting = sorted(equations, key=lambda equation: not _is_plain(equation[1]))
+    waiting = sorted(equations, key=lambda equation: equation[1].name is None)
     progress = True
     while progress:
         progress = False
-        for axis, (terms, constant), extent in waiting:
-            unknown = [(name, factor) for name, factor in terms if name not in known]
-            if len(unknown) == 1:
-                name, factor = unknown[0]
-                rest = extent - constant - sum(known[n][0] * f for n, f in terms if n in known)
-                if rest % factor == 0 and rest // factor >= 0:
-                    known[name] = (rest // factor, axis)
+        for axis, form, extent in waiting:
+            unknown = [name for name in form.names if name not in known]
+            factor = dict(form.terms).get(unknown[0]) if len(unknown) == 1 else None
+            if factor is not None:
+                rest = _size(form + ShapeExpr.of(unknown[0]).times(-factor), known)
+                if rest is not None and (extent - rest) % factor == 0 and (extent - rest) // factor >= 0:
+                    known[unknown[0]] = ((extent - rest) // factor, axis)
                     progress = True
-    for axis, (terms, constant), extent in waiting:
-        _check_size(known, axis, terms, constant, extent)
+    for axis, form, extent in waiting:
+        _check_size(known, axis, form, extent)
     for name in names:
         if name not in known:
             raise LibraryFault("0303", f"the arguments do not tell the size `{name}`")
     return tuple(known[name][0] for name in names)
 
 
-def _is_plain(form: SizeForm) -> bool:
-    terms, constant = form
-    return constant == 0 and len(terms) == 1 and terms[0][1] == 1
+def _size(form: ShapeExpr, known: dict[str, tuple[int, str]]) -> int | None:
+    found = substitute(form, {name: ShapeExpr.of(size) for name, (size, _) in known.items()})
+    return None if found is None else found.value
 
 
-def _check_size(known: dict[str, tuple[int, str]], axis: str, terms: tuple[tuple[str, int], ...], constant: int, extent: int) -> None:
+def _check_size(known: dict[str, tuple[int, str]], axis: str, form: ShapeExpr, extent: int) -> None:
     """Whether an equation holds with the sizes found."""
-    text = " + ".join([n if f == 1 else f"{f}*{n}" for n, f in terms] + ([str(constant)] if constant else [])).replace("+ -", "- ")
-    if all(name in known for name, _ in terms):
-        size = constant + sum(known[name][0] * factor for name, factor in terms)
+    size = _size(form, known)
+    if size is not None:
         if size == extent:
             return
-        if _is_plain((terms, constant)):
-            raise LibraryFault("0802", f"size `{terms[0][0]}` is {size} by {known[terms[0][0]][1]} and {extent} by {axis}")
-        raise LibraryFault("0802", f"`{text}` is {size}, but {axis} has the extent {extent}")
-    if len(terms) == 1:
-        raise LibraryFault("0802", f"no size makes `{text}` the extent {extent} of {axis}")
+        if form.name is not None:
+            raise LibraryFault("0802", f"size `{form.name}` is {size} by {known[form.name][1]} and {extent} by {axis}")
+        raise LibraryFault("0802", f"`{form}` is {size}, but {axis} has the extent {extent}")
+    if len(form.terms) == 1 and not isinstance(form.terms[0][0], Quotient):
+        raise LibraryFault("0802", f"no size makes `{form}` the extent {extent} of {axis}")

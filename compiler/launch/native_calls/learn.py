@@ -23,10 +23,11 @@ from compiler.launch.native_calls.plan import (
     Unplannable,
 )
 from compiler.launch.native_calls.watch import CpuLaunch
+from compiler.launch.signature import affine_form
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
+from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, TensorType, TupleType, Type
 from runtime.records import frozen
 from runtime.tensor import dtype_name, numpy_dtype
 
@@ -67,9 +68,9 @@ def blocks_function(function: nodes.Function, type: FunctionType, globals: Conta
     sizes: dict[str, tuple[int, int]] = {}
     for position, extents in enumerate(dims):
         for axis, extent in enumerate(extents or ()):
-            if extent is not None and extent.constant == 0 and len(extent.terms) == 1 and extent.terms[0][1] == 1:
-                sizes.setdefault(extent.terms[0][0], (position, axis))
-    named = {name for extents in dims for extent in extents or () if extent is not None for name, _ in extent.terms}
+            if extent is not None and extent.name is not None:
+                sizes.setdefault(extent.name, (position, axis))
+    named = {name for extents in dims for extent in extents or () if extent is not None for name in extent.names}
     if function.is_async or named != sizes.keys() or any(name in globals for name in named) or not _is_passed_on(type.result):
         return None
     written = [parameter.annotation for parameter in function.parameters]
@@ -91,7 +92,7 @@ def blocks_function(function: nodes.Function, type: FunctionType, globals: Conta
         blocks.append(block)
         if isinstance(statement, nodes.Let) and isinstance(statement.pattern, nodes.BindingPattern):
             known[statement.pattern.name] = OF_BLOCK
-    forms = tuple(None if extents is None else tuple(map(_form, extents)) for extents in dims)
+    forms = tuple(None if extents is None else tuple(e if e is None else affine_form(e) for e in extents) for extents in dims)
     return BlocksFunction(tuple(blocks), type, names, sizes, forms) if blocks else None
 
 
@@ -118,10 +119,6 @@ def _is_passed_on(result: Type) -> bool:
         case TupleType(elements=elements):
             return all(map(_is_passed_on, elements))
     return True
-
-
-def _form(extent: ShapeExpr | None) -> Affine | None:
-    return None if extent is None else Affine(extent.terms, extent.constant)
 
 
 def plan_of(function: BlocksFunction, kinds: Kinds, given: Sequence[Any], launches: Sequence[CpuLaunch], value: Any) -> CallPlan:
