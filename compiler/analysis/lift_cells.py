@@ -197,7 +197,10 @@ class _Closing:
             self.done(cell, pending, cell.initial, cell.initial)
             return True
         waiting = {other.placeholder for other in pending}
-        update_ = self.paired(cell, pending) or match_update(self.made, self.memory, final, old)
+        update_ = self.paired(cell, pending)
+        if update_ is None and self.won(cell, pending):
+            return True
+        update_ = update_ or match_update(self.made, self.memory, final, old)
         if update_ is None:
             if self.rescaled(cell, final, pending):
                 return True
@@ -321,6 +324,8 @@ class _Closing:
             side = compared(op.condition, best.placeholder)
             if side is None or op.then is not side[1] or not side[2]:
                 continue
+            if sum(other is not best and self.carried(other, op.condition) is not None for other in pending) > 1:
+                continue
             for at in pending:
                 other = self.current(at.final).source
                 if (
@@ -335,6 +340,50 @@ class _Closing:
                     x = without_nan(self.made, side[0], side[1])
                     return Update("arg" + side[0], (best.placeholder, at.placeholder), (x, index), narrow=narrow)
         return None
+
+    def won(self, cell: Cell, pending: list[Cell]) -> bool:
+        """Whether the cell is of an extreme with whatever goes along, `if x > best { best = x; at = i; label = y[i] }`, where an outer
+        loop may have found one before. Then all are settled: by the first of the loop's greatest, where it is beyond the one before."""
+        for best in pending:
+            op = self.current(best.final).source
+            side = compared(op.condition, best.placeholder) if isinstance(op, Select) and op.otherwise is best.placeholder else None
+            if side is None or op.then is not side[1] or not side[2] or (self.made.strict and is_float(dtype_of(best.placeholder))):
+                continue
+            carried = {other: self.carried(other, op.condition) for other in pending if other is not best}
+            along = {other: value for other, value in carried.items() if value is not None}
+            waiting = {other.placeholder for other in pending}
+            if not along or (cell is not best and cell not in along):
+                continue
+            if any(waiting & self.memory.placeholders_in(value) for value in (side[1], *along.values())):
+                continue
+            monoid, axis = side[0], self.frame.axis
+            number = self.made.emit(Cast(value=self.made.index(Affine.of(axis)), to="i64"))[0]
+            most, first = self.made.reduce("arg" + monoid, (without_nan(self.made, monoid, side[1]), number), (axis,), ())
+            beyond = self.made.emit(Compare(operator="gt" if monoid == "max" else "lt", left=most, right=best.initial))[0]
+            for other, value in {best: most, **{o: self.at_first(v, number, first) for o, v in along.items()}}.items():
+                reason = f"`{other.name}`, which goes with a running extreme, is read inside the loop over `{self.frame.variable}`"
+                self.memory.refusals[other.placeholder] = Refused(reason, other.span, self.frame.variable)
+                self.results[other.placeholder] = self.made.select(beyond, value, other.initial)
+                pending.remove(other)
+            return True
+        return False
+
+    def carried(self, cell: Cell, condition: Value) -> Value | None:
+        """What the cell becomes where the condition holds, if it stays as it is elsewhere."""
+        op = self.current(cell.final).source
+        return op.then if isinstance(op, Select) and op.condition is condition and op.otherwise is cell.placeholder else None
+
+    def at_first(self, value: Value, number: Value, first: Value) -> Value:
+        """A value of the loop in its iteration `first`; `number` is that of each iteration."""
+        axis, dtype = self.frame.axis, dtype_of(value)
+        if axis not in dict(union_axes(value)):
+            return value
+        if affine_value(value) == Affine.of(axis) or affine_value(self.wide_index(value)[0]) == Affine.of(axis):
+            return first if dtype == "i64" else self.made.emit(Cast(value=first, to=dtype))[0]
+        here = self.made.emit(Compare(operator="eq", left=number, right=first))[0]
+        monoid = "or" if dtype == "i1" else "max"
+        (nothing,) = self.made.identity(monoid, [dtype])
+        return self.made.reduce(monoid, (self.made.select(here, value, nothing),), (axis,), ())[0]
 
     def wide_index(self, index: Value) -> tuple[Value, str | None]:
         """An index as i64, and the narrower type of ints that it was converted to: as well the last index alone may be converted."""
