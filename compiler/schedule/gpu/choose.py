@@ -12,6 +12,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.counting_up import counting_up
+from compiler.passes.diagonals import diagonals
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.repeated_reads import reads_once
 from compiler.passes.split_roles import puts_ahead, split_roles
@@ -133,10 +134,9 @@ def _product_of(field: HirFunction, facts: Facts) -> BoxedProduct | None:
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`,
     `Impossible` for annotations that no schedule can keep."""
-    launches = None if field is None else _of_field(field, facts)
-    if launches is not None:
+    if field is not None and (launches := _of_field(field, facts)) is not None:
         return launches
-    nest = without_branches(reads_once(counting_up(nest)))
+    nest = diagonals(without_branches(reads_once(counting_up(nest))))
     nest_facts = analyse(nest)
     try:
         launches = nest_launches(nest, nest_facts, facts)
