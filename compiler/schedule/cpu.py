@@ -34,10 +34,10 @@ from compiler.schedule.panels import PlacingPacked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal, scans_of
+from compiler.schedule.steps_at_once import steps_at_once
 from compiler.schedule.table import Unheeded
 from compiler.schedule.tile_sizes import tile_of
 from compiler.schedule.turned_operands import PlacingTurned, turned_operands
-from compiler.schedule.turned_reads import turned_reads
 from compiler.schedule.windows_in_place import PlacingInPlace
 from runtime.records import evolve, field, frozen
 from runtime.tuples import as_tuple
@@ -70,11 +70,11 @@ def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
     nest, lines_in_words = marching or in_step(kernel.nest, kernel.facts)
     if not lines_in_words:
         nest, lines_in_words = lines_along(kernel.nest, kernel.facts, machine)
-    if not lines_in_words:
-        nest, lines_in_words = turned_reads(kernel.nest, kernel.facts, machine)
     facts = kernel.facts
-    if not lines_in_words and (twice := where_disjoint(nest, facts)) is not nest:
-        nest, facts = twice, analyse(twice)
+    if not lines_in_words:
+        nest, facts, lines_in_words = steps_at_once(nest, facts)
+        if (twice := where_disjoint(nest, facts)) is not nest:
+            nest, facts = twice, analyse(twice)
     function, words, unheeded = marked(nest, facts)
     if kernel.nest.kernel_info is not None and kernel.nest.kernel_info.tile:
         unheeded = (*unheeded, Unheeded("tile", "", f"the nest keeps its loops, because {reason}"))

@@ -95,7 +95,7 @@ def lines_of(op: For, facts: NestFacts, sharing: bool = False) -> Lines | None:
         return None
     line, own = loops[-1].body, {loop.variable.name: loop for loop in loops}
     across = max(loops, key=lambda loop: _side_by_side(line, loop.variable.name))
-    shared = _shared(line, across.variable.name) if sharing else frozenset()
+    shared = same_in_all(line, across.variable.name) if sharing else frozenset()
     steps = [inner for inner in loops[-1].walk() if isinstance(inner, For) and inner not in loops]
     inside = {value.name for inner in line.body for value in _made_in(inner)} | variables
     if sharing:
@@ -108,7 +108,7 @@ def lines_of(op: For, facts: NestFacts, sharing: bool = False) -> Lines | None:
     return Lines(tuple(loops), across, shared) if _side_by_side(line, across.variable.name) > max(along, 0) else None
 
 
-def _shared(body: Region, across: str) -> frozenset[Instruction]:
+def same_in_all(body: Region, across: str) -> frozenset[Instruction]:
     """Instructions of a line that do the same in every line: they store nothing, and read what nothing stores."""
     every = [inner for op in body.body for inner in op.walk()]
     stored, own, shared = {op.mem for op in every if isinstance(op, Store)}, {across}, set[Instruction]()
@@ -129,10 +129,10 @@ def are_apart(op: For, facts: NestFacts) -> bool:
     known = facts.loops.get(op)
     if known is None or known.kind is not LoopKind.PARALLEL or known.private or known.workspaces:
         return False
-    return op.step == 1 and not op.carried and not _is_marked(op)
+    return op.step == 1 and not op.carried and not is_marked(op)
 
 
-def _is_marked(op: For) -> bool:
+def is_marked(op: For) -> bool:
     """Whether the program says how the loop is to run."""
     return any(name != "written" for name, _ in op.marks)
 
@@ -141,7 +141,7 @@ def marches(op: Instruction, shared: Collection[Instruction] = ()) -> bool:
     """Whether an instruction of a line can stand in a loop across lines: loops of such, and straight lines of what vectors do; or is
     `shared` by all."""
     if isinstance(op, For):
-        return not _is_marked(op) and all(marches(inner, shared) for inner in op.body.body)
+        return not is_marked(op) and all(marches(inner, shared) for inner in op.body.body)
     if op in shared:
         return True
     if isinstance(op, Binary) and op.operator == "rem" and is_float(dtype_of(op.left)):

@@ -52,9 +52,12 @@ def test_rows_of_all_lengths(text: str, dtype: str, columns: int) -> None:
             np.testing.assert_array_equal(np.asarray(program.f(*given)).astype(np.float64), product(*given))
 
 
-def test_what_the_columns_share_is_computed_once() -> None:
-    program = zynml.compile(COLUMNS_OUTSIDE.replace("DTYPE", "f32").replace("FLOATS", ""), threads=1)
-    assert "lines along j march in step" in str(program.emit("schedule"))
+@pytest.mark.parametrize(
+    ("text", "words"), ((COLUMNS_OUTSIDE, "lines along j march in step"), (COLUMNS_INSIDE, "k: 4 steps at once go along j"))
+)
+def test_what_the_columns_share_is_computed_once(text: str, words: str) -> None:
+    program = zynml.compile(text.replace("DTYPE", "f32").replace("FLOATS", ""), threads=1)
+    assert words in str(program.emit("schedule"))
     p, c, v, b = operands([7, 3, 20], 5, 64, np.float32)
     v[4], b[c[12], 5] = np.nan, np.inf
     with np.errstate(invalid="ignore"):
