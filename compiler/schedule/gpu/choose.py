@@ -15,6 +15,7 @@ from compiler.passes.counting_up import counting_up
 from compiler.passes.diagonals import diagonals
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.repeated_reads import reads_once
+from compiler.passes.short_turns import without_short_turns
 from compiler.passes.split_roles import puts_ahead, split_roles
 from compiler.passes.terms import with_roots_of_terms
 from compiler.passes.without_branches import without_branches
@@ -136,7 +137,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     `Impossible` for annotations that no schedule can keep."""
     if field is not None and (launches := _of_field(field, facts)) is not None:
         return launches
-    nest = diagonals(without_branches(reads_once(counting_up(nest))))
+    nest = diagonals(without_short_turns(without_branches(reads_once(counting_up(nest)))))
     nest_facts = analyse(nest)
     try:
         launches = nest_launches(nest, nest_facts, facts)
@@ -213,8 +214,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
 
 def _is_derived(field: HirFunction, facts: Facts) -> bool:
     """Whether what a thread computes follows from the field and a table."""
-    nest = thread_nest(field)
-    return nest is not None and lanes_of(nest, facts) is not None
+    return (nest := thread_nest(field)) is not None and lanes_of(nest, facts) is not None
 
 
 def specialised_field(field: HirFunction, facts: Facts) -> HirFunction | None:
