@@ -10,6 +10,7 @@ from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, dtype_of
 from compiler.hir.field_copy import FieldCopy, FreshNames
+from compiler.hir.gpu import WARP
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -166,6 +167,7 @@ class OneRow(Distributing):
         super().__init__(field, table)
         (plan,) = table.plans
         names = set(field.axes[plan.axis].names)
+        self.facts = facts
         few = names <= dict(facts.magnitudes).keys() and facts.about(field.axes[plan.axis]) + plan.tile <= FEW
         self.dtype = "u32" if few else "index"
         self.lanes = plan.lanes
@@ -263,13 +265,22 @@ class OneRow(Distributing):
             inside = where if whole else b.both(where, b.inbounds(along, length))
             return b.load(mem, self._index_of_row(op, mem, known, region, {name: along}), inside)
 
+        if self.is_in_warp(name):
+            return self.of_both(op, run(0, b, False), run(1, b, False), column.more, b)
         in_one = b.op("le", b.index(place + self.lanes), b.index(length))
         with b.branch(in_one, [Tile(dtype_of(op.result), ((SIMD, Affine((), self.lanes)),))], likely=True) as (one, two, read):
             one.yield_(run(0, one, True))
-            first, second = run(0, two, False), run(1, two, False)
-            # of ints each is 0 where the other reads
-            two.yield_(two.select(column.more, second, first) if is_float(dtype_of(op.result)) else two.op("or", first, second))
+            two.yield_(self.of_both(op, run(0, two, False), run(1, two, False), column.more, two))
         return read.results[0]
+
+    def is_in_warp(self, column: str) -> bool:
+        """Whether rows are known to be shorter than what a warp has: some of its threads always have two."""
+        length = self.named[column].source.right.source  # type: ignore[union-attr]
+        return isinstance(length, Index) and self.facts.about(length.of) < WARP * self.lanes
+
+    def of_both(self, op: Load, first: Value, second: Value, more: Value, b: Builder) -> Value:
+        """What was read of two rows. Of ints each is 0 where the other reads."""
+        return b.select(more, second, first) if is_float(dtype_of(op.result)) else b.op("or", first, second)
 
     def pair(self, value: Value, region: TileRegion) -> _Pair | None:
         """The value for the row of the thread's first element, and for the next, where it follows from the number of the row alone."""
