@@ -164,3 +164,18 @@ def test_rows_up_to_a_diagonal(dtype: str, size: int, architecture: str, threads
 def test_blocks_of_rows_that_end_early_have_code_of_their_own() -> None:
     (launch,) = launches(built(CAUSAL.format(dtype="f16")), {"N": 6848}, 132).launches
     assert sum(isinstance(op, If) for top in launch.function.body.body for op in top.walk()) == 3
+
+
+@pytest.mark.parametrize(("dtype", "columns", "few"), [("u8", 4, True), ("u8", 8, False), ("f16", 8, True)])
+def test_the_first_cache_gives_the_columns_as_fast_as_memory_the_rows(dtype: str, columns: int, few: bool) -> None:
+    source = f"""def f(x: tensor[N, V, {dtype}], w: tensor[C, V], prior: tensor[C]) {{
+        compute(x, w, prior) {{
+            for i in 0..N, c in 0..C:
+                var s = prior[c]
+                for v in 0..V: s += (x[i, v] as f32) * w[c, v]
+                out[i, c] = s
+        }}
+    }}"""
+    like = [f"x=65536x4096:{dtype}", f"w={columns}x4096", f"prior={columns}"]
+    (kernel,) = zynml.compile(source)._session.launches_like(like, "emulator:sm_90a")
+    assert (len(kernel.threads.launches.stages) == 2) is few  # with the copy of the columns

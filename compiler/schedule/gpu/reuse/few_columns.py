@@ -9,6 +9,7 @@ from compiler.hir.core import Reduce
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.block_launches import launches_of_blocks
 from compiler.schedule.gpu.cuts.workspaces import copied_before
 from compiler.schedule.gpu.facts import Facts
@@ -22,7 +23,8 @@ from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 
-MOST_COLUMNS = 8
+MOST_COLUMNS, MOST_WIDER = 8, 16
+"""And how many bytes all columns may have for one of a row: the first cache gives 8 columns of f32 more slowly than memory a row of u8."""
 LEAST_ROWS, LEAST_TERMS = 1024, 1024
 ROWS, FLIGHT, SINGLE_FLIGHT = 2, 1, 4
 """Rows of a thread, and accesses of each that it has under way, of single elements too."""
@@ -40,20 +42,18 @@ def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
     if field.axes[few].value is None and are_copied(terms, facts.machine):
         return None  # what tiles share comes beside the computation there
     columns = facts.about(field.axes[few])
-    if not 1 < columns <= MOST_COLUMNS or {*common_axes(field)} != {few, rows}:
-        return None
-    if facts.about(field.axes[rows]) < LEAST_ROWS or facts.about(field.axes[terms.depth]) < LEAST_TERMS:
+    is_long = facts.about(field.axes[rows]) >= LEAST_ROWS and facts.about(field.axes[terms.depth]) >= LEAST_TERMS
+    if not is_long or not 1 < columns <= MOST_COLUMNS or {*common_axes(field)} != {few, rows}:
         return None
     loads = [op for op in field.body.body if isinstance(op, Load) and terms.depth in axes_of(op.result)]
     across = [op for op in loads if few in axes_of(op.result)]
-    if not all(op in across or steps_by_one(mem_of(op.mem), op.index, terms.depth) for op in loads):
+    wide, narrow = (max((bytes_of(mem_of(op.mem).dtype) for op in loads if (op in across) is side), default=1) for side in (True, False))
+    if columns * wide > MOST_WIDER * narrow or not all(op in across or steps_by_one(mem_of(op.mem), op.index, terms.depth) for op in loads):
         return None
-    turning = turned(field, across, terms.depth)
-    if turning is None:
+    if (turning := turned(field, across, terms.depth)) is None:
         return None
     reading, copies = turning
-    table = _table(reading, terms.depth, rows, few, columns, facts)
-    launches = launches_of_blocks(_LongRowsFirst(reading, table).run())
+    launches = launches_of_blocks(_LongRowsFirst(reading, _table(reading, terms.depth, rows, few, columns, facts)).run())
     return copied_before(field, copies, facts, launches)
 
 
