@@ -133,9 +133,18 @@ def test_what_is_short_is_a_thread_s() -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (9, 257), (70, 9)])
 def test_blocks_that_walk(shape: tuple[int, int], axis: int, exclusive: bool) -> None:
-    x = numbers("f32", shape)
-    got, _ = run(field("f32", axis=axis, rank=2, exclusive=exclusive), x, seed=1)
+    x, facts = numbers("f32", shape), facts_of({"M": 4001, "N": 4001}, "XYZ")
+    got, _ = run(field("f32", axis=axis, rank=2, exclusive=exclusive), x, seed=1, facts=facts)
     np.testing.assert_array_equal(got, expected(x, axis, exclusive))
+
+
+def test_many_lines_across_memory_march() -> None:
+    for columns, walks in ((4001, True), (40_001, False)):
+        known, _, about = specialised(field("f32", axis=0, rank=2), facts_of({"M": 1001, "N": columns}, "XYZ"))
+        assert (scan_plan(known, about) is not None) == walks
+        assert scans.marches(known, about) != walks
+    shown = str(zynml.compile(SOURCE)._session.emit("schedule", "sm_90a", ["down(x=1001x40001:f32)"]))
+    assert "blocks of 128 lines, whose other threads bring" in shown
 
 
 def test_nan_and_infinities_go_on() -> None:

@@ -36,7 +36,7 @@ from compiler.schedule.gpu.derived.nest import most_terms, thread_nest
 from compiler.schedule.gpu.derived.search import derived_launches, lanes_of, near_tables
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.library.scans import scan_launches, scan_plan
+from compiler.schedule.gpu.library.scans import marches, scan_launches, scan_plan
 from compiler.schedule.gpu.loop_wishes import ROLES, is_serial, unheeded_of, unheeded_of_nest
 from compiler.schedule.gpu.maps.maps import map_launches
 from compiler.schedule.gpu.maps.one_row import in_one_row
@@ -445,7 +445,7 @@ def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _threads(field: HirFunction, facts: Facts) -> Launches:
-    if is_serial(field) and any(isinstance(op, Scan) for op in field.body.body):
+    if any(isinstance(op, Scan) for op in field.body.body) and (is_serial(field) or marches(field, facts)):
         raise NotPlaceable("a running value keeps its order in the loops as written")
     if reason := running.refusal(field):
         raise NotPlaceable(reason)

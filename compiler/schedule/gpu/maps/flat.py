@@ -6,10 +6,9 @@ from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.indices import thread_index
+from compiler.schedule.gpu.indices import small_digits, thread_index
 from compiler.schedule.gpu.tiles.distribute import Distributing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
@@ -49,18 +48,9 @@ class FlatDistributing(Distributing):
             number = body.index(Affine.of(block.name) * THREADS + thread.name)
             with body.when(body.op("lt", number, total)) as deep:
                 own = inner.inside(deep, [plan.axis for plan in plans])
-                for plan, digit in zip(plans, self.apart(number, counts, deep), strict=True):
+                digits = (small_digits if self.few else Builder.digits)(deep, number, counts[1:])
+                for plan, digit in zip(plans, digits, strict=True):
                     self.enter(plan, Affine.of(digit.name), own)
                     if self.field.axes[plan.axis].divisor % plan.tile:
                         own.masks[plan.axis] = self.field.axes[plan.axis]
                 self.produce(group, own, {})
-
-    def apart(self, number: Value, counts: Sequence[Value], b: Builder) -> list[Value]:
-        """The digits of an access's number, of so many values each."""
-        dtype = "u32" if self.few else "index"
-        rest, digits = b.cast(number, dtype), list[Value]()
-        for count in reversed(counts[1:]):
-            below = b.cast(count, dtype)
-            digits.insert(0, b.cast(b.op("rem", rest, below), "index"))
-            rest = b.op("div", rest, below)
-        return [b.cast(rest, "index"), *digits]
