@@ -2,7 +2,7 @@
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf, prod
 
 from compiler.analysis.dependence import analyse
@@ -13,6 +13,7 @@ from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.machines.units.unit import Issue
 from compiler.passes.counting_up import counting_up
 from compiler.passes.diagonals import diagonals
+from compiler.passes.narrow_counts import narrow_counts
 from compiler.passes.quotients import quotients_outside
 from compiler.passes.repeated_reads import reads_once
 from compiler.passes.short_turns import without_short_turns
@@ -71,6 +72,7 @@ from compiler.schedule.gpu.rewrites.short_rows import with_short_rows_joined
 from compiler.schedule.gpu.rewrites.side_by_side import joined_axes
 from compiler.schedule.gpu.rewrites.single_elements import without_single_elements, without_single_taps
 from compiler.schedule.gpu.rewrites.turned_operands import turned_launches
+from compiler.schedule.gpu.scattered.scatter_targets import most_elements
 from compiler.schedule.gpu.tiles.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.tiles.rows_together import rows_together
 from compiler.schedule.launches import Launch, Launches, Product, Unit
@@ -192,6 +194,7 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
     """None where the field's checks can't be made apart."""
     if field.kernel_info is not None and (cap := field.kernel_info.shared_memory_bytes):
         facts = evolve(facts, machine=facts.machine.sharing(cap))
+    field = narrow_counts(field, partial(most_elements, facts=facts))
     known, units, about = specialised(with_flat_sum(with_signed_sums(quotients_outside(with_better_orders(field, facts.about)))), facts)
     try:
         derived = _is_derived(known, about)
@@ -219,8 +222,7 @@ def _is_derived(field: HirFunction, facts: Facts) -> bool:
 
 def specialised_field(field: HirFunction, facts: Facts) -> HirFunction | None:
     """The field as it is scheduled; None where its checks can't be made apart."""
-    prepared = _prepared(field, facts)
-    return None if prepared is None else prepared.field
+    return None if (prepared := _prepared(field, facts)) is None else prepared.field
 
 
 def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: Facts) -> bool:
@@ -424,16 +426,14 @@ def _of_forms(placing: MatrixBlocks, forms: Mapping[str, HirFunction], nanosecon
 
 
 def _few_rows(field: HirFunction, facts: Facts) -> Launches | None:
-    product = few_rows(field, facts)
-    if product is None:
+    if (product := few_rows(field, facts)) is None:
         return None
     tiles = ProductTiles(field, product.cut).run()
     return evolve(_of_forms(FewRowsBlocks(*product_of_tiles(tiles, facts.machine)), {"tile": tiles}), words=product.words)
 
 
 def _scan(field: HirFunction, facts: Facts) -> Launches | None:
-    scan = scan_plan(field, facts)
-    return None if scan is None else scan_launches(field, scan)
+    return None if (scan := scan_plan(field, facts)) is None else scan_launches(field, scan)
 
 
 def _of_vector(field: HirFunction, facts: Facts) -> Launches | None:
