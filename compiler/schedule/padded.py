@@ -3,7 +3,7 @@ as often. Its operand is copied once instead, with zeros where the program's con
 the place of its window and an offset that all windows have in common. Where vectors lie across windows that are several elements apart,
 neighbours along the vector are those apart in the memory: the copy has such elements side by side."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from math import gcd
 
@@ -32,9 +32,6 @@ CHANNELS = "c"
 LEAST_TURNED = 4
 """Lanes of the shortest vectors that are turned in registers."""
 
-MOST_TAPS = 2
-"""Axes of terms along which windows at edges leave some out."""
-
 LINE = 16
 """Elements of a cache line, or two: what lies one behind the other along a dimension is an odd number of these apart, so that it shares no
 cache sets."""
@@ -60,29 +57,6 @@ class PaddedSource:
         """These axes of terms, first those that windows move over: the terms that a window has follow one another."""
         windows = {name for form in self.load.index if not {*form.names} <= {*axes} for name in form.names}
         return tuple(sorted(axes, key=lambda axis: (axis not in windows, self.channel is not None and axis == self.channel[0])))
-
-    def taps(self, windows: Sequence[str], terms: Sequence[str], axes: Collection[str]) -> "tuple[WindowTap, ...]":
-        """Those of the first axes of terms, two at most, that windows along one axis of their own move over. `axes`: all of the field."""
-        taps: list[WindowTap] = []
-        for term in terms[:MOST_TAPS]:
-            dims = [dim for dim, form in enumerate(self.load.index) if term in form.names]
-            own = [name for dim in dims for name in self.load.index[dim].names if name in axes and name != term]
-            if len(dims) != 1 or len(own) != 1 or not {*own} <= {*windows} - {tap.window for tap in taps}:
-                break
-            bounds = [self.load.index[dim] * sign + form for dim, sign, form in self.bounds if dim == dims[0]]
-            if not bounds or any(not ({*bound.names} & {*axes}) <= {term, *own} for bound in bounds):
-                break
-            taps.append(WindowTap(term, own[0], tuple(bounds)))
-        return tuple(taps)
-
-
-@frozen
-class WindowTap:
-    """An axis of terms that windows along another move over, and forms of both that aren't negative where a window has a term."""
-
-    term: str
-    window: str
-    bounds: tuple[Affine, ...]
 
 
 def dense_axes(operand: Value, axes: Sequence[str], extents: Mapping[str, Affine]) -> tuple[str, ...]:

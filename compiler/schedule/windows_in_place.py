@@ -28,7 +28,6 @@ from compiler.schedule.panels import LEAST_OTHERS, PlacingPacked
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.whole_vectors import may_store_twice
-from compiler.schedule.window_order import WindowOrder
 
 LEAST_FILTERS, LEAST_WINDOWS = 16, 1 << 10
 """Filters, and terms of windows, from which these are read from a copy."""
@@ -37,7 +36,7 @@ FILLED = 3, 4
 """The least share of lanes that lines of windows fill where vectors lie along them."""
 
 NEAR_BYTES, ENOUGH_WINDOWS = 1 << 19, 1 << 9
-"""Bytes of pictures that are copied together, and windows in them so that edges fill tiles."""
+"""Bytes of pictures that are copied together, and windows in them for which all filters are read."""
 
 LEAST_BLOCKS = 16
 """Blocks of the windows that are copied together, so that threads have equal shares."""
@@ -95,7 +94,8 @@ class PlacingInPlace(PlacingPacked):
             pictures = self.together(one.size, every, b)
         copy = PaddedCopy(packing.padded, self, self.product.k, rows.axes, packing.lanes, b, pictures)
         panels = b.product(self.counts(columns, b))
-        self.order = order = WindowOrder(copy, self.product, rows.axes, rows.plan.tile, self.turned, b)
+        self.lines = [b.count(copy.extents[axis]) for axis in rows.axes]
+        self.count = b.product(self.lines)
         apart = b.mul(b.mul(self.depth, self.blocks), b.const(columns.plan.tile, "index"))
         # one memory for the copy and the panels behind it; the place of an element is the sum of those of its term and its window
         begins = b.add(copy.size, b.mul(panels, apart))
@@ -104,11 +104,12 @@ class PlacingInPlace(PlacingPacked):
         strides = Affine.of(1), Affine.of(apart.name), Affine.of(pixel.name), Affine.of(1)
         self.work = b.alloc(Mem(dtype, tuple(Affine.of(dim.name) for dim in dims), strides, align=64), "work")
         self.offsets, self.numbers = self.term_tables(copy, b)
+        self.places = self.window_places(copy, b)
         self.before[columns] = Affine()
         with ExitStack() as loops:
             region = self.inside_batch(loops, region)
             none = region.builder.const(0, "index")
-            tiles = region.builder.index(Affine.of(order.count.name).ceildiv(rows.plan.tile))
+            tiles = region.builder.index(Affine.of(self.count.name).ceildiv(rows.plan.tile))
 
             def blocks_of_terms(region: TileRegion, act: Callable[[TermBlock, TileRegion], None]) -> None:
                 with region.builder.loop("block", 0, Affine.of(self.blocks.name)) as (body, block):
@@ -173,6 +174,26 @@ class PlacingInPlace(PlacingPacked):
             body.yield_(*body.next_digits(term.carried, [extents[axis] for axis in order]))
         return offsets, numbers
 
+    def window_places(self, copy: PaddedCopy, b: Builder) -> Value:
+        """Where each window begins in the copy; behind the last so many more as a tile may reach over it."""
+        tile, axis = self.packing.rows.plan.tile, self.packing.rows.axes[-1]
+        places = b.alloc(Mem("i64", (Affine.of(self.count.name) + tile,), align=64), "places")
+        with b.loop("line", 0, Affine.of(b.product([b.const(1, "index"), *self.lines[:-1]]).name), place="thread") as (body, line):
+            begin = copy.offset(self.line_forms(line.variable, body), body)
+            before = body.mul(line.variable, self.lines[-1])
+            with body.loop(axis, 0, self.lines[-1].name) as (one, window):
+                place = one.add(begin, copy.offset({axis: Affine.of(window.variable.name)}, one))
+                one.store(places, one.cast(place, "i64"), [Affine.of(before.name) + window.variable.name])
+        with b.loop("over", 0, tile) as (one, number):
+            one.store(places, one.const(0, "i64"), [Affine.of(self.count.name) + number.variable.name])
+        return places
+
+    def line_forms(self, line: Value, b: Builder) -> dict[str, Affine]:
+        """The places of a line of windows along all axes but the last."""
+        others = self.packing.rows.axes[:-1]
+        digits = b.digits(line, self.lines[1:-1]) if others else []
+        return {axis: Affine.of(digit.name) for axis, digit in zip(others, digits, strict=True)}
+
     def checked_first(self) -> Value | None:
         return None if self.packing.dense else super().checked_first()
 
@@ -213,33 +234,9 @@ class PlacingInPlace(PlacingPacked):
 
     def tile(self, stand: dict[Side, Value], kept: Kept, block: TermBlock, region: TileRegion) -> Value:
         b, rows = region.builder, self.packing.rows
-        places = b.load(self.order.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
+        places = b.load(self.places, [Affine.of(stand[rows].name) * rows.plan.tile + rows.plan.within()])
         self.beginnings = b.cast(places, "index")
         return super().tile(stand, kept, block, region)
-
-    def add_terms(
-        self, stand: dict[Side, Value], sums: Sequence[Value], block: TermBlock, first: Affine, behind: Affine, region: TileRegion
-    ) -> list[Value]:
-        """Runs of terms that windows of the tile have: all together, or those of one place along the first tap."""
-        b, order = region.builder, self.order
-        if not order.taps:
-            return super().add_terms(stand, sums, block, first, behind, region)
-        ranges = order.range_of(stand[self.packing.rows], b)
-        one, zero = b.const(1, "index"), b.const(0, "index")
-        (low, high), (inner_low, inner_high) = ranges if len(ranges) > 1 else ((zero, one), *ranges)
-        row = b.product([order.extents[axis] for axis in self.product.k[len(order.taps) - 1 :]])
-        unit = b.product([one, *(order.extents[axis] for axis in self.product.k[len(order.taps) :])])
-        length = b.mul(b.sub(inner_high, inner_low), unit)
-        whole = b.op("eq", length, row)
-        runs, length = b.select(whole, one, b.sub(high, low)), b.select(whole, b.mul(b.sub(high, low), row), length)
-        begin = b.sub(b.add(b.mul(low, row), b.mul(inner_low, unit)), block.start)
-        with b.loop("run", 0, runs.name, carried=sums) as (body, run):
-            at = body.add(begin, body.mul(run.variable, row))
-            start = body.op("max", at, zero)
-            end = body.op("max", start, body.op("min", body.add(at, length), block.count))
-            inner = region.inside(body, ())
-            body.yield_(*super().add_terms(stand, run.carried, block, Affine.of(start.name), Affine.of(end.name), inner))
-        return run.results
 
     def read(self, side: Side, panel: Value, start: Value, block: Affine, within: Affine, b: Builder) -> Value:
         if side is self.packing.columns:
@@ -275,39 +272,34 @@ class PlacingInPlace(PlacingPacked):
         b, rows, (plan, _) = region.builder, self.packing.rows, self.stored
         axis, tile, zero = rows.axes[-1], b.const(rows.plan.tile, "index"), b.const(0, "index")
         begin = b.mul(block.low[rows], tile)
-        end = b.op("min", b.mul(block.high[rows], tile), self.order.count)
-        twice = may_store_twice(self.field, stores)
-        with b.loop("box", 0, self.order.boxes.name) as (outer, number):
-            box = self.order.box(number.variable, outer)
-            # of the box's windows
-            here, behind = outer.sub(outer.op("max", begin, box.begin), box.begin), outer.sub(outer.op("min", end, box.end), box.begin)
-            lines = outer.op("div", here, box.width), self.quotient(outer, outer.op("max", behind, zero), box.width)
-            with outer.loop("line", lines[0].name, lines[1].name) as (body, line):
-                inner = region.inside(body, box.others)
-                inner.forms.update(box.forms(line.variable, body))
-                if self.first is not None:
-                    inner.forms[self.by_picture] += self.first.name
-                inner.narrow.update({name: AxisPlan(name) for name in box.others})
-                at = body.mul(line.variable, box.width)
-                low, high = body.op("max", body.sub(here, at), zero), body.op("min", body.sub(behind, at), box.width)
-                count, lanes = body.sub(high, low), body.const(plan.lanes, "index")
-                whole = body.op("div", count, lanes)
-                over = body.add(low, body.mul(whole, lanes))
-                if twice:
-                    some = body.op("ge", count, lanes)
-                    whole, over = body.select(some, self.quotient(body, count, lanes), zero), body.select(some, high, low)
-                last = body.sub(high, lanes)
-                vectors, elements = (plan, zero, whole), (AxisPlan(axis), over, high)
-                for each, first, after in (vectors, elements) if plan.lanes > 1 else ((plan, low, high),):
-                    with body.loop(axis, first.name, after.name) as (one, window):
-                        start = window.variable
-                        if each.lanes > 1:
-                            start = one.op("min", one.add(low, one.mul(start, lanes)), last)
-                        piece = inner.inside(one, (axis,))
-                        along = Affine.of(start.name) + each.within()
-                        piece.starts[axis], piece.narrow[axis] = Affine.of(start.name) + box.first[axis].name, each
-                        piece.forms[axis] = along + box.first[axis].name
-                        row = Affine.of(at.name) + box.begin.name + along - begin.name
-                        piece.made[self.product.result] = one.load(block.sums, self.sums_at(block, place[0], row, place[1]))
-                        for store in stores:
-                            self.finish_target(store, piece, {}, begun=False)
+        end = b.op("min", b.mul(block.high[rows], tile), self.count)
+        width = b.op("max", self.lines[-1], b.const(1, "index"))
+        with b.loop("line", b.op("div", begin, width).name, self.quotient(b, end, width).name) as (body, line):
+            inner = region.inside(body, rows.axes[:-1])
+            inner.forms.update(self.line_forms(line.variable, body))
+            if self.first is not None:
+                inner.forms[self.by_picture] += self.first.name
+            inner.narrow.update({name: AxisPlan(name) for name in rows.axes[:-1]})
+            at = body.mul(line.variable, width)
+            low, high = body.op("max", body.sub(begin, at), zero), body.op("min", body.sub(end, at), width)
+            count, lanes = body.sub(high, low), body.const(plan.lanes, "index")
+            whole = body.op("div", count, lanes)
+            over = body.add(low, body.mul(whole, lanes))
+            if may_store_twice(self.field, stores):
+                some = body.op("ge", count, lanes)
+                whole, over = body.select(some, self.quotient(body, count, lanes), zero), body.select(some, high, low)
+            last = body.sub(high, lanes)
+            vectors, elements = (plan, zero, whole), (AxisPlan(axis), over, high)
+            for each, first, after in (vectors, elements) if plan.lanes > 1 else ((plan, low, high),):
+                with body.loop(axis, first.name, after.name) as (one, window):
+                    start = window.variable
+                    if each.lanes > 1:
+                        start = one.op("min", one.add(low, one.mul(start, lanes)), last)
+                    piece = inner.inside(one, (axis,))
+                    along = Affine.of(start.name) + each.within()
+                    piece.starts[axis], piece.narrow[axis] = Affine.of(start.name), each
+                    piece.forms[axis] = along
+                    row = Affine.of(at.name) + along - begin.name
+                    piece.made[self.product.result] = one.load(block.sums, self.sums_at(block, place[0], row, place[1]))
+                    for store in stores:
+                        self.finish_target(store, piece, {}, begun=False)
