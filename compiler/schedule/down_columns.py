@@ -18,9 +18,9 @@ from compiler.schedule.place import Placing
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import Table
 
-ROWS, COLUMNS = 64, 96
-"""Rows, where what a line carries is as wide as what it reads, and lines from which sums march: fewer rows lie in near caches and tables of
-pages, and shorter runs of rows are slower to read than columns of tiles."""
+ROWS, TILE_BYTES = 64, 128
+"""Rows, where what a line carries is as wide as what it reads, from which sums march: fewer rows lie in near caches and tables of pages.
+And bytes that all lines carry beyond which they march: a tile of two vectors reads shorter rows whole."""
 
 FAR_ROWS, FAR = 32, 8 << 20
 """Rows from which they march whatever they carry, where so many bytes are read: the next row of a column of tiles is always far away."""
@@ -43,7 +43,12 @@ def _walks_once(lines: Lines) -> bool:
     inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
     forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
     moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
-    return len(steps) == 1 and not moves and all(_may_be(loop, least) for loop, least in ((steps[0], FAR_ROWS), (lines.across, COLUMNS)))
+    return len(steps) == 1 and not moves and _may_be(steps[0], FAR_ROWS) and _may_be(lines.across, _columns(lines))
+
+
+def _columns(lines: Lines) -> int:
+    """The fewest lines that march."""
+    return TILE_BYTES // max(1, carried_bytes(lines.loops[-1].body)) + 1
 
 
 def _may_be(loop: For, least: int) -> bool:
@@ -79,4 +84,4 @@ class PlacingColumns(Placing):
         many = b.op("ge", rows, b.const(ROWS * max(1, carried_bytes(body) // read), "index"))
         far = b.op("ge", b.mul(b.mul(rows, count), b.const(read, "index")), b.const(FAR, "index"))
         far = b.both(far, b.op("ge", rows, b.const(FAR_ROWS, "index")))
-        return b.both(b.op("ge", count, b.const(COLUMNS, "index")), b.op("or", many, far))
+        return b.both(b.op("ge", count, b.const(_columns(lines), "index")), b.op("or", many, far))

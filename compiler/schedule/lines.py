@@ -257,9 +257,12 @@ class _Marching:
             low, high = self.form(op.low), self.form(op.high)
             if op.step == 1 and carried and not any(isinstance(inner, For) for inner in op.body.body):
                 count = b.op("max", b.index(high - low), b.index(0))
-                stored = [bytes_of(mem_of(inner.mem).dtype) for inner in op.body.body if isinstance(inner, Store)]
-                if stored:
-                    count = b.select(self.streams(max(stored), b), count, b.index(0))
+                wide = max(bytes_of(dtype_of(value)) for value in op.body.parameters[1:])
+                moved = {inner: bytes_of(mem_of(inner.mem).dtype) for inner in op.body.body if isinstance(inner, Load | Store)}
+                # reading less than lines carry is no stream that would wait
+                sizes = [size for inner, size in moved.items() if isinstance(inner, Store) or size >= wide]
+                if sizes:
+                    count = b.select(self.streams(max(sizes), b), count, b.index(0))
                 behind = low + Affine.of(count.name).floordiv(TURNS) * TURNS
                 with b.loop(op.variable.name, low, behind, TURNS) as (inner, loop):
                     *body, last = op.body.body
@@ -337,7 +340,7 @@ class _Marching:
                 inner.store(buffer, new, [line])
 
     def streams(self, size: int, b: Builder) -> Value:
-        """Whether several rows of so many bytes an element, stored at once, are fetched ahead as one is."""
+        """Whether several rows of so many bytes an element at once are fetched ahead as one is."""
         row = b.mul(self.count, b.index(size))
         return b.op("or", b.op("lt", row, b.index(NEAR_ROWS)), b.op("ge", row, b.index(PAGE)))
 
