@@ -21,7 +21,6 @@ from compiler.schedule.gpu.derived.nest import derived_extents, most_terms, thre
 from compiler.schedule.gpu.derived.search import candidates, derived_launches, near_tables
 from compiler.schedule.gpu.derived.table import ThreadTable
 from compiler.schedule.gpu.facts import Facts, specialised
-from compiler.schedule.gpu.rewrites.turned_operands import turned_launches
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
 
@@ -133,25 +132,6 @@ def test_a_stencil_of_what_lies_elsewhere() -> None:
     p = compiled(STENCIL)
     for view in (x.transpose(2, 0, 1), x[::-1, :, ::-1], x[::2, ::3, ::2], x[1:, 1:, 1:]):
         np.testing.assert_array_equal(p.f(view), p.f(np.ascontiguousarray(view)))
-
-
-@pytest.mark.parametrize("shape", [(11, 31), (16, 48)])
-def test_windows_of_what_lies_along_another_axis_read_a_turned_copy(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-
-    def turned(field: HirFunction, facts: Facts) -> Launches | None:
-        seen.append(turned_launches(field, facts))
-        return seen[-1]
-
-    monkeypatch.setattr(choose, "WAYS", tuple(turned if way is turned_launches else way for way in choose.WAYS))
-    source = """def f(x: tensor[M, N, f16]) {
-        compute(x) { for i in 0..M, j in 0..N - 4 { var s = 0.0
-            for r in 0..5: s += x[i, j + r]
-            out[i, j] = s } }
-    }"""
-    x = np.asfortranarray(np.random.default_rng(6).integers(-9, 9, shape).astype(np.float16))
-    np.testing.assert_array_equal(compiled(source).f(x), windows(x, 5).sum(-1))
-    assert seen[-1] is not None and len(seen[-1].launches) == 2
 
 
 @pytest.mark.parametrize("shape", [(2, 64, 32), (1, 40, 70), (3, 34, 18)])
@@ -395,15 +375,6 @@ def test_results_are_the_same_by_any_table(number: int, source: str, shape: tupl
 
     monkeypatch.setattr(choose, "near_tables", other)
     np.testing.assert_allclose(compiled(source).f(x), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_what_is_turned_is_left_to_others() -> None:
-    """`x[i, j] + x[j, i]`: squares in shared memory are better."""
-    f = FunctionBuilder("turned", Form.FIELD, {"i": 512, "j": 512})
-    x = f.parameter("x", Mem("f32", (512, 512), readonly=True))
-    out = f.parameter("out", Mem("f32", (512, 512)))
-    f.body.store(out, f.body.add(f.body.load(x, ["i", "j"]), f.body.load(x, ["j", "i"])), ["i", "j"])
-    assert derived_launches(f.finish(), Facts()) is None
 
 
 def test_products_and_names_are_left_to_others() -> None:

@@ -81,7 +81,7 @@ def test_few_short_rows_beside_many_long_ones(m: int) -> None:
 
 
 WIDTHS = [
-    ("u8", "sums(x=301x779:u8)", "b32"), ("u8", "turned(x=304x779:u8)", "v4.b32"), ("u8", "rows(t=90x131:u8, x=70)", "v4.b32"),
+    ("u8", "sums(x=301x779:u8)", "b32"), ("u8", "rows(t=90x131:u8, x=70)", "v4.b32"),
     ("f16", "sums(x=301x779:f16)", "v4.b32"), ("f16", "sums(x=301x784:f16@2)", "v4.b32"), ("f16", "highest(x=301x779:f16)", "v2.b32"),
 ]  # fmt: skip
 

@@ -119,11 +119,6 @@ def test_each_load_is_of_one_aligned_vector(dtype: str, columns: int, read: str)
     assert loads == {f"ld.global.nc.{read}.b32"} and "shf." not in text
 
 
-def test_turned_rows_are_stored_in_vectors_but_for_their_ends() -> None:
-    text = text_of(launches(built(TEXT[TEXT.index("def turned") :].replace("TYPE", "f16")), {"N": 9001, "M": 5001}, 132))
-    assert "st.global.v4.b32" in text and "st.global.b16" in text and "ld.global.nc.v4.b32" in text
-
-
 def test_norms_of_channels_with_odd_rows_are_stored_as_one_row() -> None:
     source = """
     def f(x: tensor[N, C, P, f16]) {

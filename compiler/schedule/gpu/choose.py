@@ -71,7 +71,6 @@ from compiler.schedule.gpu.rewrites.residue_parts import residue_parts, residues
 from compiler.schedule.gpu.rewrites.short_rows import with_short_rows_joined
 from compiler.schedule.gpu.rewrites.side_by_side import joined_axes
 from compiler.schedule.gpu.rewrites.single_elements import without_single_elements, without_single_taps
-from compiler.schedule.gpu.rewrites.turned_operands import turned_launches
 from compiler.schedule.gpu.scattered.scatter_targets import most_elements
 from compiler.schedule.gpu.tiles.priced_blocks import block_launches, tables_to_try
 from compiler.schedule.gpu.tiles.rows_together import rows_together
@@ -472,7 +471,6 @@ WHOLE: tuple[Way, ...] = (
     _scan,
     register_launches,
     derived_launches,
-    turned_launches,
     map_launches,
     _of_vector,
     block_launches,

@@ -1,7 +1,7 @@
 """The loads of a thread: elements side by side in memory are one aligned vector where all addresses allow it, and what lies outside where
 a condition fails is read from the nearest element inside, so that no load waits for a condition."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
 from compiler.analysis.edge_reads import Outside
@@ -9,6 +9,7 @@ from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of
 from compiler.machines.access import ALIGNMENT
 from compiler.schedule.gpu.derived.instances import Part, StoredElement, ThreadInstances
+from compiler.schedule.gpu.derived.nest import ThreadNest
 from runtime.records import frozen
 
 
@@ -57,13 +58,12 @@ class StoreGroup:
     where: int | None
 
 
-def store_groups(instances: ThreadInstances) -> list[StoreGroup]:
-    """The stores of a thread, those that are one aligned vector together."""
-    nest = instances.nest
+def store_groups(nest: ThreadNest, stores: Iterable[StoredElement], mems: Mapping[int, Mem]) -> list[StoreGroup]:
+    """The stores of a thread, those that are one aligned vector together. `mems`: other memories than the nest's that they go to."""
     buckets: dict[tuple[int, tuple[int, ...], int, int | None, int, int], list[StoredElement]] = {}
-    for element in instances.stores:
+    for element in stores:
         memory = nest.memories.index(nest.ops[element.op].mem)  # type: ignore[attr-defined]
-        width = widest_vector(mem_of(nest.memories[memory]), element.parts)
+        width = widest_vector(mems.get(memory) or mem_of(nest.memories[memory]), element.parts)
         buckets.setdefault((element.op, element.at[:-1], element.at[-1] // width, element.where, memory, width), []).append(element)
     groups = []
     for (_, _, _, where, memory, width), bucket in buckets.items():

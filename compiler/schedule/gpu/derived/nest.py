@@ -98,7 +98,8 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
         stores = [op for op in reads.ops if isinstance(op, Store)]
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
         ordered = len({op.mem for op in stores}) < len(stores)
-        return int(several or ordered or bool(reads.edges) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes))
+        special = bool(reads.edges) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes)
+        return int(several or ordered or special or _is_turned(field, reads))
     if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
@@ -106,6 +107,16 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
     accesses = [(mem_of(op.mem), reads.index(op)) for op in reads.ops if isinstance(op, Load | Store)]
     near = any(all(_is_near(mem, index, axis) for mem, index in accesses) for axis in field.axes if axis not in reduced)
     return MOST_UNSHARED if near else 0
+
+
+def _is_turned(field: HirFunction, reads: FieldReads) -> bool:
+    """Whether something that varies along the axis that results lie along lies along another."""
+    accesses = [(op, mem_of(op.mem), reads.index(op)) for op in reads.ops if isinstance(op, Load | Store)]
+    varying = [({*field.axes}.intersection(name for form in index for name in form.names)) for _, _, index in accesses]
+    near = [{name for name in names if _is_near(mem, index, name)} for names, (_, mem, index) in zip(varying, accesses, strict=True)]
+    along = set[str]().union(*(names for names, (op, *_) in zip(near, accesses, strict=True) if isinstance(op, Store)))
+    loads = [each for each, (op, *_) in zip(zip(varying, near, strict=True), accesses, strict=True) if isinstance(op, Load)]
+    return any(names - along and names.isdisjoint(along) and varied & along for varied, names in loads)
 
 
 def _are_digits(field: HirFunction, reads: FieldReads) -> bool:

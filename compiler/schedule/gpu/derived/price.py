@@ -8,13 +8,14 @@ from math import ceil, log2, prod
 from compiler.hir.core import Binary, Cast, Contract, Unary
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of, is_float
-from compiler.machines.access import ALIGNMENT
+from compiler.machines.access import ALIGNMENT, WORD
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.rates import GpuRates
 from compiler.schedule.gpu.derived.accesses import LoadGroup, load_groups, store_groups, strides_of
 from compiler.schedule.gpu.derived.instances import Part, ThreadInstances, operands_of
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.derived.turned_results import moved_lanes
 from compiler.schedule.gpu.price.launch_price import BEGIN, ISSUE, NARROW
 from compiler.schedule.gpu.price.memory_traffic import LINE, SECTOR
 from compiler.schedule.gpu.price.queue import throughput
@@ -137,7 +138,7 @@ def _accesses(groups: Mapping[LoadGroup, None]) -> tuple[ThreadAccess, ...]:
 
 def _stores(instances: ThreadInstances) -> tuple[ThreadAccess, ...]:
     accesses: dict[tuple[int, tuple[Part, ...], int], list[tuple[int, ...]]] = {}
-    for group in store_groups(instances):
+    for group in store_groups(instances.nest, instances.stores, {}):
         accesses.setdefault((group.memory, group.parts, len(group.values)), []).append(group.at)
     return tuple(ThreadAccess(memory, parts, tuple(ats), lanes) for (memory, parts, lanes), ats in accesses.items())
 
@@ -166,7 +167,7 @@ def price(
     instructions = sum(share * work.instructions for share, work in works)
     registers = max(work.registers for _, work in works)
     work = works[0][1]
-    bytes_dram, dram_factor, l2_bytes, wavefronts, pages = 0.0, 1.0, 0.0, 0.0, 0.0
+    bytes_dram, dram_factor, l2_bytes, wavefronts, pages, shared = 0.0, 1.0, 0.0, 0.0, 0.0, 0.0
     whole = sum(bytes_of(mem_of(memory).dtype) * prod(dim.constant for dim in mem_of(memory).dims) for memory in nest.memories)
     for number, memory in enumerate(nest.memories):
         mem = mem_of(memory)
@@ -178,15 +179,21 @@ def price(
         read = min(float(total), touched * blocks)
         bytes_dram += read
         stores = [access for access in own if access in work.stores]
-        stored = sum(len(access.ats) * len(_sectors(nest, table, machine.lanes, access, mem)) for access in stores)
+        turned = stores if table.turned else []
+        stored = sum(len(access.ats) * len(_sectors(nest, table, machine.lanes, access, mem)) for access in stores if not turned)
         l2_bytes += max(touched, warps * SECTOR * stored)  # the first cache puts no stores together
         if read * 8 > whole:
             widest = max(bytes_of(mem.dtype) * access.lanes for access in own)
             narrow = NARROW * log2(ALIGNMENT / widest)
             dram_factor = max(dram_factor, 1 + 0.25 * max(0.0, LINE / run - 1) + narrow)
         pages += _pages(nest, table, own, mem)
-        wavefronts += sum(_wavefronts(nest, table, machine.lanes, access, mem) for access in own)
-    resident = max(1, machine.resident_blocks(threads, registers, 0))
+        wavefronts += sum(_wavefronts(nest, table, machine.lanes, access, mem) for access in own if access not in turned)
+        if turned:
+            shared += touched
+            moved = moved_lanes(nest, table, number)
+            wavefronts += sum(prod(table.registers) * max(1 / lanes, bytes_of(mem.dtype) / WORD) for lanes in moved)
+            instructions += prod(table.registers) * sum(1.5 / lanes for lanes in moved)
+    resident = max(1, machine.resident_blocks(threads, registers, ceil(shared)))
     each = blocks / processors
     code = sum(each_work.instructions for _, each_work in works)
     issue = each * warps * instructions / ISSUE / clock * (1 + max(0.0, code - CODE) / CODE / 4)

@@ -11,9 +11,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.derived.accesses import strides_of
 from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, TooManyValues
-from compiler.schedule.gpu.derived.nest import ThreadNest, thread_nest
+from compiler.schedule.gpu.derived.nest import LARGEST_STEP, ThreadNest, thread_nest
 from compiler.schedule.gpu.derived.price import ThreadPrice, ThreadWork, price, work_of
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
+from compiler.schedule.gpu.derived.turned_results import can_turn, fits
 from compiler.schedule.gpu.derived.written import derived_launch
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
@@ -31,12 +32,12 @@ LEAST_THREADS = 96
 MOST_BLOCKS = 1 << 31
 MANY, FEW_TERMS = 64, 16
 """Results of a multiprocessor that keep it at work, where each has more terms than few."""
-LARGEST_STEP = 8
-"""Elements between neighbouring lanes' loads, at most: others are better turned in shared memory."""
 READ = 4
 """Bytes that are read for each that is written, from which on lanes lie along what is read."""
 LEAST_LANES = 16
 """Of an axis that lanes lie along for what they read."""
+FEW_TURNED, LONGEST_TURNED = 4, 32
+"""Elements of a thread along rows of results that are turned, to begin with; and rows that it has whole."""
 VALUES = 14000
 """Numbered values of all ways together, about."""
 NEAR = 1.15
@@ -101,8 +102,10 @@ def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:
         lane = _reading_axis(nest, lane)
     if not _is_near(nest, lane):
         lane = _beside(nest, lane)
+    if not _is_near(nest, lane) and can_turn(nest):
+        lane = _turning_axis(nest, lane)
     few = nest.results < facts.processors * MANY and prod(nest.extents[nest.outputs :]) > FEW_TERMS
-    return None if few or max(nest.extents) >= MOST_BLOCKS or not _is_near(nest, lane) else lane
+    return None if few or max(nest.extents) >= MOST_BLOCKS or not (_is_near(nest, lane) or is_turned(nest, lane)) else lane
 
 
 def candidates(nest: ThreadNest, facts: Facts) -> list[PricedTable]:
@@ -167,6 +170,20 @@ def _beside(nest: ThreadNest, writing: int) -> int:
     return min(near, key=steps.__getitem__, default=writing)
 
 
+def _turning_axis(nest: ThreadNest, writing: int) -> int:
+    """The axis along which neighbours read most of what they read near each other, where that is more than along the results' own."""
+    loads = [(number, op) for number, op in enumerate(nest.ops) if isinstance(op, Load)]
+    axes = [axis for axis in range(nest.outputs) if axis == writing or nest.extents[axis] >= LEAST_LANES]
+    near = {axis: sum(prod(nest.extents[v] for v in nest.varying[n]) for n, op in loads if is_near(nest, op, axis)) for axis in axes}
+    best = max(axes, key=lambda axis: (near[axis], axis != writing))
+    return best if near[best] >= near[writing] else writing
+
+
+def is_turned(nest: ThreadNest, lane: int) -> bool:
+    """Whether lanes along an axis would write far from each other, and tiles of results are turned."""
+    return _stored_steps(nest).get(lane, 0) > LARGEST_STEP and can_turn(nest)
+
+
 def lane_axis(nest: ThreadNest) -> int:
     """The axis along which results lie nearest to each other."""
     return min(steps, key=steps.__getitem__) if (steps := _stored_steps(nest)) else nest.outputs - 1
@@ -197,9 +214,12 @@ def _promising(nest: ThreadNest, lane: int) -> list[tuple[int, ...]]:
     extent, wide = nest.extents[lane], max(4, _widest(nest))
     fitting = [each for each in (16, 8, 4, 2) if each <= wide and extent % each == 0] or [min(4, extent), 1]
     steps, starts = _stored_steps(nest), []
-    between = [axis for axis, step in steps.items() if axis != lane and step * nest.extents[axis] <= steps.get(lane, 0)]
+    between = {axis: nest.extents[axis] for axis, step in steps.items() if axis != lane and step * nest.extents[axis] <= steps.get(lane, 0)}
+    if is_turned(nest, lane):
+        writing = lane_axis(nest)
+        between = {writing: nest.extents[writing] if nest.extents[writing] <= LONGEST_TURNED else FEW_TURNED}
     for each in fitting[:3]:
-        best = tuple(each if axis == lane else nest.extents[axis] if axis in between else 1 for axis in range(nest.outputs))
+        best = tuple(each if axis == lane else between.get(axis, 1) for axis in range(nest.outputs))
         cost = rough_cost(nest, best)
         starts.append(best)
         while True:
@@ -307,7 +327,9 @@ def _away_from_edges(instances: ThreadInstances, spans: Sequence[DigitSpan], lan
 def _tables(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator[ThreadTable]:
     """Some ways to stand threads: as many along the lanes as fill them, up to a block; the rest along the next axes."""
     tiles = [-(-extent // each) for extent, each in zip(nest.extents, registers, strict=False)]
-    others = [axis for axis in range(nest.outputs - 1, -1, -1) if axis != lane]
+    others, turned = [axis for axis in range(nest.outputs - 1, -1, -1) if axis != lane], is_turned(nest, lane)
+    if turned:
+        others.sort(key=lambda axis: axis != lane_axis(nest))
     made = set()
     for block in BLOCKS:
         widths = {min(block, power_of_two(tiles[lane])), min(block, 16), min(block, 32), min(block, 64)} | {tiles[lane]}
@@ -323,4 +345,6 @@ def _tables(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator
                 key = tuple(threads)
                 if key not in made and (prod(threads) >= LEAST_THREADS or prod(tiles) < LEAST_THREADS * nest.outputs):
                     made.add(key)
-                    yield ThreadTable(registers, key, (lane, *others))
+                    table = ThreadTable(registers, key, (lane, *others), turned)
+                    if not turned or fits(nest, table):
+                        yield table

@@ -15,6 +15,8 @@ class ThreadTable:
     registers: tuple[int, ...]
     threads: tuple[int, ...]
     order: tuple[int, ...]
+    turned: bool = False
+    """Results go through tiles of shared memory, all of which are whole: the last tiles are moved back."""
 
     def words(self) -> tuple[str, ...]:
         """In words."""
@@ -23,6 +25,15 @@ class ThreadTable:
     @property
     def block(self) -> int:
         return prod(self.threads)
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """A block's elements along each axis."""
+        return tuple(registers * threads for registers, threads in zip(self.registers, self.threads, strict=True))
+
+    def tile_unit(self, nest: ThreadNest, axis: int) -> int:
+        """What the first elements of tiles are multiples of, where the last tile is moved back."""
+        return gcd(self.tile[axis], nest.extents[axis])
 
     def blocks(self, nest: ThreadNest) -> tuple[int, ...]:
         """Blocks along each axis."""

@@ -15,6 +15,7 @@ from compiler.schedule.gpu.derived.accesses import LoadGroup, StoreGroup, lanes_
 from compiler.schedule.gpu.derived.instances import DigitSpan, Part, ThreadInstances
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
+from compiler.schedule.gpu.derived.turned_results import TurnedResults, vector_axis
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Start
 
@@ -22,27 +23,38 @@ from compiler.schedule.stages import Around, Start
 def derived_launch(nest: ThreadNest, table: ThreadTable, everywhere: ThreadInstances, inside: ThreadInstances | None) -> Launch:
     """The launch of a nest by a table. `inside`: what threads away from the edges compute, which needs fewer conditions."""
     start = Start(Around(nest.field, (), (), (), (), {}, ()), "0", (table.block, 1, 1))
-    digits = _digits(start, nest, table)
+    digits, turned = _digits(start, nest, table)
     b = start.out.body
     if inside is None:
-        _ThreadWriting(start, digits, everywhere).write(b)
+        _ThreadWriting(start, digits, everywhere, turned).write(b)
     else:
         with b.branch(_within(b, digits, inside.spans, everywhere.spans)) as (yes, no, _):
-            _ThreadWriting(start, digits, inside).write(yes)
-            _ThreadWriting(start, digits, everywhere).write(no)
+            _ThreadWriting(start, digits, inside, turned).write(yes)
+            _ThreadWriting(start, digits, everywhere, turned).write(no)
             no.emit(Fence(scope="thread"))  # LLVM would make one of both branches' stores, and choices of all that they store
+    if turned is not None:
+        turned.write(b)
     return start.finish((Affine((), prod(table.blocks(nest))),), 1)
 
 
-def _digits(start: Start, nest: ThreadNest, table: ThreadTable) -> list[Value]:
-    """The thread's digit along each axis, as `u32`."""
+def _digits(start: Start, nest: ThreadNest, table: ThreadTable) -> tuple[list[Value], TurnedResults | None]:
+    """The thread's digit along each axis, as `u32`. Where results are turned, those in its block behind them, and the tiles."""
     b = start.out.body
     thread = b.cast(b.index(start.thread), "u32")
     block = b.cast(start.number, "u32")
     blocks = table.blocks(nest)
     lanes = _taken_apart(b, thread, table.order, table.threads)
-    tiles = _taken_apart(b, block, range(nest.outputs - 1, -1, -1), blocks)
-    digits = []
+    tiles = _taken_apart(b, block, table.order if table.turned else range(nest.outputs - 1, -1, -1), blocks)
+    digits = list[Value]()
+    if table.turned:
+        firsts = []
+        for axis, span in enumerate(table.spans(nest)):
+            unit, tile = table.tile_unit(nest, axis), table.tile[axis]
+            first = b.mul(tiles[axis], _number(b, tile // unit))
+            firsts.append(b.op("min", first, _number(b, (nest.extents[axis] - tile) // unit)) if nest.extents[axis] % tile else first)
+            own = b.mul(lanes[axis], _number(b, table.registers[axis] // span.unit))
+            digits.append(b.add(b.mul(firsts[axis], _number(b, unit // span.unit)), own))
+        return [*digits, *(lanes[axis] for axis in range(nest.outputs))], TurnedResults(start, nest, table, firsts)
     for axis, span in enumerate(table.spans(nest)):
         threads, step = table.threads[axis], table.registers[axis] // span.unit
         digit = b.add(b.mul(tiles[axis], _number(b, threads)), lanes[axis]) if threads > 1 else tiles[axis]
@@ -50,7 +62,7 @@ def _digits(start: Start, nest: ThreadNest, table: ThreadTable) -> list[Value]:
         if (blocks[axis] * threads - 1) * step > span.high:
             digit = b.op("min", digit, _number(b, span.high))
         digits.append(digit)
-    return digits
+    return digits, None
 
 
 def _taken_apart(b: Builder, number: Value, order: Sequence[int], counts: Sequence[int]) -> dict[int, Value]:
@@ -73,7 +85,7 @@ def _number(b: Builder, number: int) -> Value:
 def _within(b: Builder, digits: Sequence[Value], inside: Sequence[DigitSpan], everywhere: Sequence[DigitSpan]) -> Value:
     """Whether the thread's digits lie in the narrower spans."""
     condition: Value | None = None
-    for digit, span, whole in zip(digits, inside, everywhere, strict=True):
+    for digit, span, whole in zip(digits, inside, everywhere, strict=False):
         if span != whole:
             ahead = b.sub(digit, _number(b, span.low)) if span.low else digit
             condition = b.both(condition, b.op("le", ahead, _number(b, span.high - span.low)))
@@ -82,8 +94,9 @@ def _within(b: Builder, digits: Sequence[Value], inside: Sequence[DigitSpan], ev
 
 
 class _ThreadWriting:
-    def __init__(self, start: Start, digits: Sequence[Value], instances: ThreadInstances) -> None:
+    def __init__(self, start: Start, digits: Sequence[Value], instances: ThreadInstances, turned: TurnedResults | None) -> None:
         self.start, self.digits, self.instances, self.nest = start, digits, instances, instances.nest
+        self.turned = turned
         self.values: dict[int, Value] = {}
         self.vectors: dict[LoadGroup, Value] = {}
         self.names: dict[int, str] = {}
@@ -94,11 +107,13 @@ class _ThreadWriting:
         for number, needed in enumerate(live):
             if needed:
                 self.values[number] = self.value(b, number, groups)
-        for group in store_groups(self.instances):
+        turned, instances = self.turned, self.instances
+        stores = instances.stores if turned is None else turned.elements(instances)
+        for group in store_groups(self.nest, stores, {} if turned is None else turned.mems):
             self.store(b, group)
 
     def store(self, b: Builder, group: StoreGroup) -> None:
-        memory = self.start.values[self.nest.memories[group.memory]]
+        memory = self.start.values[self.nest.memories[group.memory]] if self.turned is None else self.turned.tiles[group.memory]
         values = [self.values[number] for number in group.values]
         index = [self.form(b, part, constant) for part, constant in zip(group.parts, group.at, strict=True)]
         where = None if group.where is None else self.values[group.where]
@@ -228,7 +243,4 @@ class _ThreadWriting:
         return Affine.of(index.name)
 
     def lanes(self, count: int) -> str:
-        """The axis of a vector of so many elements."""
-        name = f"simd_of_{count}"
-        axes = self.start.out.function.axes
-        return name if name in axes else self.start.out.axis(name, count)
+        return vector_axis(self.start, count)

@@ -4,7 +4,6 @@ along the other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from math import ceil
 
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Binary, Contract, Reduce, Scan, Unary, union_axes
@@ -19,13 +18,12 @@ from compiler.schedule.gpu.loop_wishes import in_maps, with_tile, with_wishes
 from compiler.schedule.gpu.maps.flat import FlatDistributing, flat_table
 from compiler.schedule.gpu.maps.one_row import OneRow
 from compiler.schedule.gpu.maps.turning import CHUNKS, Turning, crosses
-from compiler.schedule.gpu.tiles.skewed import NARROW
 from compiler.schedule.interior import bounds_of
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 from compiler.schedule.tile_sizes import tile_of
-from runtime.records import evolve, frozen
+from runtime.records import evolve
 
 THREADS = 256
 
@@ -37,9 +35,6 @@ SCALAR_SQUARE, NARROW_SQUARE = 32, 64
 
 SQUARES = 3
 """Blocks of a multiprocessor at a time that turn single elements, whose addresses would take all registers of two or one."""
-
-SKEWED, SKEWED_REGISTERS = 4, (1, 3, 7)
-"""The same of those whose accesses are shifted until they are aligned; and rows of results that a thread of them has: one more is read."""
 
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
@@ -59,18 +54,6 @@ MOVED, HELD = 128, 128
 
 LANES = partial(lanes_along, anywhere=ANYWHERE)
 """How many elements a thread takes at once."""
-
-WARP, SECTOR = 32, 32
-"""Threads of a warp; bytes of memory that are read together."""
-
-LONGEST, LEAST, MOST_ELEMENTS = 256, 1024, 8192
-"""Elements of a side, and of a rectangle, of short axes."""
-
-COUNTS, MOST_THREADS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 128), (128, 160, 192, 256, 320, 384)
-"""Accesses of a side of such a rectangle, and threads of its block."""
-
-ACCESS, BLOCK_ELEMENTS = 2.2, 128
-"""Times what moving a byte takes that the accesses of a byte do (H200, squares of bytes); elements that take as long as a block's start."""
 
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
@@ -92,8 +75,6 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         table, tiled = with_tile(field, evolve(_narrowed(table, tile_of(field)), machine=facts.machine))
         return evolve(field_launches(field, table), heeded=heeded | tiled)
     across = _crossing(field, along, facts)
-    if across is not None and (skewed := _skewed_squares(field, along, across, facts)) is not None:
-        return launches_of_blocks(Turning(field, skewed, along, across).run())
     if across is None:
         width = lanes(field, [along])
         table = _rows(field, along, width, facts)
@@ -223,83 +204,11 @@ def _squares(field: HirFunction, along: str, across: str, lanes: int, facts: Fac
     store = next(op for op in field.body.body if isinstance(op, Store))
     size = bytes_of(mem_of(store.mem).dtype)
     side = CHUNKS * lanes if lanes > 1 else NARROW_SQUARE if size <= 2 else SCALAR_SQUARE
-    square = Square(side, side * LONGER if lanes > 1 and lanes * size < ALIGNMENT else side, lanes, THREADS)
-    extents = facts.about(field.axes[across]), facts.about(field.axes[along])
-    if extents[0] < square.side or extents[1] < square.length:
-        together = _others(field, along)[-1:] == [across]
-        square = min([square, *short_squares(lanes, extents)], key=lambda each: each.cost(extents, size, together))
-    wide, high = square.length // lanes, square.high
+    length = side * LONGER if lanes > 1 and lanes * size < ALIGNMENT else side
+    wide = length // lanes
+    high = min(side, THREADS // wide)
     plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
-    plans.append(AxisPlan(across, "block", square.side // high, threads=high, dim=1))
+    plans.append(AxisPlan(across, "block", side // high, threads=high, dim=1))
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
-    reason = f"{across} is read and {along} written along memory: squares of {square.side} x {square.length} are turned in shared memory"
+    reason = f"{across} is read and {along} written along memory: squares of {side} x {length} are turned in shared memory"
     return Table(plans, [reason], (wide, high), resident=SQUARES if lanes == 1 else None)
-
-
-def _skewed_squares(field: HirFunction, along: str, across: str, facts: Facts) -> Table | None:
-    """For rows of results that begin at several offsets from 16 bytes, of elements shorter than a word: each row of threads stands where
-    its stores are aligned. None where they all are, or an axis is too short."""
-    stores = [op for op in field.body.body if isinstance(op, Store)]
-    turned = [op for op in field.body.body if isinstance(op, Load) and crosses(op, along, across)]
-    size = bytes_of(mem_of(stores[0].mem).dtype)
-    lanes, high, wide = ALIGNMENT // size, THREADS // (2 * CHUNKS), 2 * CHUNKS
-    if len(stores) > 1 or size > NARROW or LANES(field, [along, across]) * size >= WORD:
-        return None
-    accesses: list[Load | Store] = [*stores, *turned]
-    for op in accesses:
-        mem = mem_of(op.mem)
-        whole = bytes_of(mem.dtype) == size and mem.align and mem.align % ALIGNMENT == 0
-        if not whole or op.where is not None or getattr(op, "pad", None) is not None:
-            return None
-    extent = facts.about(field.axes[across])
-    registers = next((each for each in SKEWED_REGISTERS if 4 * each * high >= 3 * extent), SKEWED_REGISTERS[-1])
-    if facts.about(field.axes[along]) < 2 * wide * lanes or registers * high >= 2 * extent:
-        return None
-    plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
-    plans.append(AxisPlan(across, "block", registers, threads=high, dim=1))
-    plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide, overlap=lanes))
-    reason = f"{across} is read and {along} written along memory, in squares, each row from where its stores are aligned"
-    return Table(plans, [reason], (wide, high), resident=SKEWED)
-
-
-@frozen
-class Square:
-    """A rectangle of `side` elements that are read along memory and `length` that are written along it, `lanes` of a thread at once, by
-    about so many threads."""
-
-    side: int
-    length: int
-    lanes: int
-    most: int
-
-    @property
-    def high(self) -> int:
-        """Threads along the side."""
-        return min(self.side, self.most // (self.length // self.lanes))
-
-    @property
-    def fits(self) -> bool:
-        """Whether all threads read whole lines of the square, as they write it."""
-        if not self.high or self.side % self.high or self.side % self.lanes:
-            return False
-        threads, reading = self.length // self.lanes * self.high, self.side // self.lanes
-        lines = threads // reading
-        return threads % WARP == 0 and threads % reading == 0 and lines % self.lanes == 0 and self.length % lines == 0
-
-    def cost(self, extents: tuple[int, int], size: int, together: bool) -> float:
-        """Of an element: sectors that runs touch in memory, or instructions of threads, of which those outside do nothing. `together`: the
-        rows of a square that is as long as a row of results follow each other there."""
-        run, row = (min(pair) for pair in zip((self.side, self.length), extents, strict=True))
-        written = row * (run if together and row == extents[1] else 1)
-        sectors = sum(1 + SECTOR / (count * size) for count in (run, written)) / 2
-        tiles = ceil(extents[0] / self.side) * ceil(extents[1] / self.length)
-        idle = tiles * (self.side * self.length + BLOCK_ELEMENTS) / (extents[0] * extents[1])
-        return max(sectors, idle * ACCESS / (self.lanes * size)) + idle / 4
-
-
-def short_squares(lanes: int, extents: tuple[int, int]) -> list[Square]:
-    """For short axes: a few sizes of either side, of as many threads as read and write whole rows of them."""
-    wanted = {lanes * count for count in COUNTS} | {ceil(extent / lanes) * lanes for extent in extents}
-    sides = sorted(side for side in wanted if side <= LONGEST)
-    pairs = ((side, length) for side in sides for length in sides if LEAST <= side * length <= MOST_ELEMENTS)
-    return [square for pair in pairs for most in MOST_THREADS if (square := Square(*pair, lanes, most)).fits]

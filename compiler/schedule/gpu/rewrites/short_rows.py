@@ -13,7 +13,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from runtime.records import evolve
 
-SHORT_ROW = 16
+SHORT_ROW = 32
 """Elements of a row below which threads rather take several rows than neighbours take one."""
 
 
