@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler.analysis.written_order import in_written_order
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Combine, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
@@ -225,7 +225,19 @@ class TileValues:
 
     def form(self, form: Affine, region: TileRegion) -> Affine:
         names: dict[str, Affine | str] = {name: self.symbol(name, region) for name in form.names if name not in region.forms}
-        return form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
+        form = form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
+        return form.without(*(symbol for symbol, _ in form.terms if isinstance(symbol, FloorDiv) and self.is_none(symbol)))
+
+    def is_none(self, quotient: FloorDiv) -> bool:
+        """Whether a quotient is 0, whatever the places are along axes of registers."""
+        least = most = quotient.numerator.constant
+        for symbol, factor in quotient.numerator.terms:
+            extent = self.out.function.axes.get(symbol) if isinstance(symbol, str) else None
+            if extent is None or extent.value is None:
+                return False
+            last = factor * (extent.value - 1)
+            least, most = least + min(0, last), most + max(0, last)
+        return least >= 0 and most < quotient.divisor
 
     def index(self, index: tuple[Affine, ...], mem: Value, region: TileRegion) -> list[Affine]:
         if mem not in self.sources:

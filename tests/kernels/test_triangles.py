@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.hir.gpu import Atomic
 from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.memory import Store
+from compiler.hir.tensor_core import WarpMma
 from compiler.schedule.gpu.products import copied_operands, three_products
 from compiler.schedule.gpu.reuse import register_tiles
 from tests.kernels.checks import DTYPES
@@ -327,3 +330,43 @@ def test_triangles_whose_sums_are_short_in_the_mean_have_fmas() -> None:
         launches = program._session.launches_like([f"a={n}x{n}:f32, b={n}x{n}:f32"], "emulator:sm_90a")[0].threads.functions
         on_warpgroups.append(any(isinstance(op, WarpgroupMma) for function in launches for top in function.body.body for op in top.walk()))
     assert on_warpgroups == [False, True]
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_copies_of_triangles_end_with_them(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Odd rows are copied for tensor cores. What takes no part isn't, whatever it is."""
+    monkeypatch.setattr(copied_operands, "WORTH", 1)
+    monkeypatch.setattr(three_products, "WORTH", 1)
+    monkeypatch.setattr(three_products, "LEAST", 16)
+    monkeypatch.setattr(three_products, "ends_first", lambda *about: True)
+    text = PRODUCT.replace("N, K]", f"N, K, {dtype}]").replace("K, M]", f"K, M, {dtype}]")
+    a, b = floats(301, 301).astype(DTYPES[dtype]), floats(301, 50).astype(DTYPES[dtype])
+    k, i = np.indices((301, 301)).transpose(0, 2, 1)
+    a[k > i] = np.nan
+    expected = np.where(k <= i, a.astype(np.float64), 0.0) @ b.astype(np.float64)
+    made: Any = zynml.compile(text.replace("LOW", "0").replace("HIGH", "i + 1"), device="emulator:sm_90a")
+    launches = made._session.launches_like([f"a=301x301:{dtype}, b=301x50:{dtype}"], "emulator:sm_90a")[0].threads.functions
+    stores = [op for op in launches[0].body.body for op in op.walk() if isinstance(op, Store)]
+    assert len(launches) > 2 and stores and all(op.where is not None for op in stores)
+    tolerance = 1e-2 if dtype == "bf16" else 2e-5
+    np.testing.assert_allclose(np.asarray(made.f(a, b)).astype(np.float64), expected, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize(("n", "m"), [(700, 45), (513, 17), (384, 100)])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("bounds", ["0..i + 1", "i + 1..K"])
+def test_triangles_of_f64_on_tensor_cores(bounds: str, target: str, n: int, m: int) -> None:
+    """Blocks share the sums of few tiles: the longest have as many as there are pieces, short ones a block. What takes no part may be
+    infinite or NaN."""
+    a, b = (_RANDOM.standard_normal(shape) for shape in ((n, n), (n, m)))
+    i, k = np.indices((n, n))
+    where = BOUNDS[bounds](i, 0, k)
+    expected = np.where(where, a, 0.0) @ b
+    a[~where] = np.where((i + k)[~where] % 2 == 0, np.inf, np.nan)
+    text = PRODUCT.replace("N, K]", "N, N, f64]").replace("K, M]", "N, M, f64]")
+    low, high = bounds.replace("K", "N").split("..")
+    made: Any = zynml.compile(text.replace("LOW", low).replace("HIGH", high), device=f"emulator:{target}")
+    launches = made._session.launches_like([f"a={n}x{n}:f64, b={n}x{m}:f64"], f"emulator:{target}")[0].threads.functions
+    ops = [op for function in launches for top in function.body.body for op in top.walk()]
+    assert any(isinstance(op, WarpMma) for op in ops) and any(isinstance(op, Atomic) for op in ops)
+    np.testing.assert_allclose(made.f(a, b), expected, rtol=1e-10, atol=1e-10)

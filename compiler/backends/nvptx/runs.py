@@ -138,7 +138,9 @@ def _conditions(frame: NvptxFrame, where: str) -> Iterator[tuple[str, InBounds |
 
 
 def _are_neighbours(frame: NvptxFrame, op: InBounds, simd: str) -> bool:
-    return op.of.coefficient(simd) == 1 and not _varies(frame, op.of.without(simd), simd) and not _varies(frame, op.below, simd)
+    """Whether lanes step up or down by one, and the end stays, or steps with them."""
+    step, end = op.of.coefficient(simd), op.below.coefficient(simd)
+    return step in (1, -1) and end in (0, step) and not any(_varies(frame, form.without(simd), simd) for form in (op.of, op.below))
 
 
 def _varies(frame: NvptxFrame, form: Affine, simd: str) -> bool:
@@ -148,13 +150,19 @@ def _varies(frame: NvptxFrame, form: Affine, simd: str) -> bool:
 
 def _lanes_within(frame: NvptxFrame, op: InBounds, simd: str, lanes: int, point: dict[str, int]) -> Wanted:
     """An index of data may be anything: where these differences wrap, no lane is inside."""
-    w = frame.w
-    first, below = frame.affine(op.of.without(simd), point), frame.affine(op.below, point)
+    w, up, follows = frame.w, op.of.coefficient(simd) == 1, op.below.coefficient(simd) != 0
+    first, below = frame.affine(op.of.without(simd), point), frame.affine(op.below.without(simd), point)
 
     def clamped(lane: LlvmValue) -> LlvmValue:
         within = w.intrinsic("smin", w.intrinsic("smax", lane, constant(I64, 0)), constant(I64, lanes))
         return w.convert("trunc", within, "i32")
 
+    if up:
+        low, high = w.binary("sub", constant(I64, 0), first), constant(I64, lanes) if follows else w.binary("sub", below, first)
+    else:
+        high = w.binary("add", first, constant(I64, 1))
+        low = constant(I64, 0) if follows else w.binary("sub", high, below)
+    if follows:
+        high = w.select(w.compare("slt", first, below), high, constant(I64, 0))
     # comparisons of lanes with the second number would be of 64 bits again
-    high = clamped(w.binary("sub", below, first))
-    return clamped(w.binary("sub", constant(I64, 0), first)), w.assembly("mov.b32 $0, $1;", [I32], "r", [high], pure=True, alone=True)[0]
+    return clamped(low), w.assembly("mov.b32 $0, $1;", [I32], "r", [clamped(high)], pure=True, alone=True)[0]

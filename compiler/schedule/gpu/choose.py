@@ -60,7 +60,7 @@ from compiler.schedule.gpu.products.warp_product import product_of_role, warp_ti
 from compiler.schedule.gpu.reuse.few_columns import few_column_launches
 from compiler.schedule.gpu.reuse.few_rows import few_rows, product_of_tiles
 from compiler.schedule.gpu.reuse.few_rows_blocks import FewRowsBlocks
-from compiler.schedule.gpu.reuse.register_tiles import is_thin_triangle, register_launches, thin_launches
+from compiler.schedule.gpu.reuse.register_tiles import register_launches
 from compiler.schedule.gpu.rewrites.digit_dims import with_dims_of_digits
 from compiler.schedule.gpu.rewrites.digits_of_axes import with_digits_of_axes
 from compiler.schedule.gpu.rewrites.flat_sums import with_flat_sum
@@ -112,8 +112,6 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
         return tuple(LaunchChoice(evolve(facts, table=table), nanoseconds) for table, nanoseconds in near)
     elif tables := _tables_offered(field, facts):
         return tuple(LaunchChoice(evolve(facts, digits=digits), nanoseconds) for digits, nanoseconds in tables)
-    elif is_thin_triangle(prepared.field, prepared.facts) and boxed_product(prepared.field, prepared.facts) is None:
-        known = None
     exact = dict(sizes)
     exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
     for size in prepared.products:
@@ -485,7 +483,6 @@ WAYS: tuple[Way, ...] = (
     _by_residues,
     _product,
     few_column_launches,
-    thin_launches,
     _together,
     _few_rows,
     _copied,

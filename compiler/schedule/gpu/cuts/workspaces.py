@@ -62,7 +62,7 @@ class Workspace(Protocol):
 @frozen(eq=False)
 class Copied:
     """A workspace: along these axes the elements of a parameter at `index`, zeros where one of `inside` is negative; or what `part`
-    makes of them."""
+    makes of them. Anything may be left where one of `bounds` is negative."""
 
     name: str
     source: Value
@@ -70,6 +70,7 @@ class Copied:
     index: tuple[Affine, ...]
     inside: tuple[Affine, ...] = ()
     part: Callable[[Builder, Value], Value] | None = None
+    bounds: tuple[Affine, ...] = ()
 
     @property
     def mem(self) -> Mem:
@@ -89,7 +90,12 @@ class Copied:
         return self.part
 
     def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
-        return b.load(values[self.source.name], self.index, b.none_negative(self.inside))
+        (*_, (last, _)), where = self.axes, b.none_negative([])
+        for form in self.inside:
+            below = form.without(last) + 1
+            ends = form.coefficient(last) == -1 and last not in below.names  # lanes before an end are read at once, wherever they begin
+            where = b.both(where, b.inbounds(last, below) if ends else b.op("ge", b.index(form), b.const(0, "index")))
+        return b.load(values[self.source.name], self.index, where)
 
     def value_of(self, b: Builder, source: Value) -> Value:
         return source if self.part is None else self.part(b, source)
@@ -148,7 +154,8 @@ def filling(copies: Sequence[Workspace], kernel: HirFunction, workspaces: Sequen
     b = out.body
     source = first.source_of(b, values)
     for copy in copies:
-        b.store(values[copy.name], copy.value_of(b, source), [axis for axis, _ in copy.axes])
+        bounds = copy.bounds if isinstance(copy, Copied) else ()
+        b.store(values[copy.name], copy.value_of(b, source), [axis for axis, _ in copy.axes], b.none_negative(bounds))
     field = out.finish()
     field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
     return field

@@ -25,7 +25,7 @@ from compiler.schedule.gpu.products.roles import CopyingRole, MultiplyingRole, P
 from compiler.schedule.gpu.products.rounds import AnyRounds, ClusterSums, CutRounds, Leftovers, RoundPart, Rounds, UnevenRounds
 from compiler.schedule.gpu.products.stage_ring import StageRing, TileTurns, initialise
 from compiler.schedule.gpu.products.tiling import FEW_SUMS, WARPGROUP, TileRequests
-from compiler.schedule.gpu.tiles.taking_part import long_before_short, steps_between
+from compiler.schedule.gpu.tiles.taking_part import long_before_short
 from compiler.schedule.region import Target, TileRegion
 from runtime.records import evolve
 
@@ -166,18 +166,11 @@ class BoxedProductLaunch(MatrixBlocks):
             first = Affine.of(row.name) * product.tiling.cluster + (block.rank if product.tiling.cluster > 1 else 0)
             inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
-            work(inner, self.taking_part(inner, part) if product.bounds else part)
-
-    def taking_part(self, region: TileRegion, part: RoundPart) -> RoundPart:
-        """With the steps of the tile's sum in which any term takes part."""
-        b, product = region.builder, self.product
-        tile = {name: (Affine.of(self.symbol(name, region)), 1) for form in product.bounds for name in form.names}
-        tile |= {axis: (region.starts[axis], 1) for axis in self.batch}
-        tile |= {axis: (region.starts[axis], extent) for side in product.sides for axis, extent in zip(side.axes, side.tile, strict=True)}
-        steps = self.field.axes[product.sum].ceildiv(product.depth)
-        low, high = steps_between(b, product.bounds, product.sum, product.depth, tile, (Affine(), steps))
-        first = b.index(low)
-        return evolve(part, low=first, steps=b.op("max", b.index(high - first.name), b.const(0, "index")))
+            if product.bounds:
+                own = {axis: (inner.starts[axis], size) for side in product.sides for axis, size in zip(side.axes, side.tile, strict=True)}
+                low, steps = self.taking_part(inner, product.bounds, product.sum, product.depth, own)
+                part = evolve(part, low=body.index(low), steps=steps)
+            work(inner, part)
 
     # ---- storing ----
 

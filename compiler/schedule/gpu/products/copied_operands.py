@@ -27,7 +27,7 @@ from compiler.schedule.gpu.products.product_sums import SumOfLoads, bounded_sum,
 from compiler.schedule.gpu.products.reading_copies import CopiedRead, Reading, dim_of
 from compiler.schedule.gpu.products.sums_together import sums_together
 from compiler.schedule.gpu.products.turned_results import turned_result
-from runtime.records import frozen
+from runtime.records import evolve, frozen
 
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""
@@ -180,8 +180,18 @@ def _of_channels(
         if side is None or (side.across and bytes_of(side.mem.dtype) not in across):
             last = names.fresh(axis)
             copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
-            reads[load] = CopiedRead(copy[0], (*copy[1], Affine.of(axis)))
+            index = (*copy[1], Affine.of(axis))
+            reads[load] = CopiedRead(evolve(copy[0], bounds=_bounds(function, product, copy[0], index)), index)
     return Reading(function, product, axis, {axis: extent}, {}, reads)
+
+
+def _bounds(function: HirFunction, product: SumOfLoads, copy: Copied, index: Sequence[Affine]) -> tuple[Affine, ...]:
+    """What is at least 0 of a copy's elements that are read: of 16 bytes, if it is of any of them."""
+    axes = {form.names[0]: Affine.of(axis) for form, (axis, _) in zip(index, copy.axes, strict=True) if form == Affine.of(*form.names[:1])}
+    bounds = [form.substitute(axes) for form in product.bounds if axes.keys() >= {*form.names} & {*function.axes}]
+    last, each = copy.axes[-1][0], 16 // bytes_of(copy.mem.dtype)
+    first = Affine.of(last).floordiv(each) * each
+    return tuple(form.substitute({last: first + (each - 1 if form.coefficient(last) > 0 else 0)}) for form in bounds)
 
 
 def _of_taps(function: HirFunction, product: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> Reading:

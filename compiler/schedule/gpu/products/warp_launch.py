@@ -8,6 +8,7 @@ a gap of 32 bytes behind them.
 The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -26,6 +27,8 @@ from compiler.schedule.gpu.products.shared_tiles import MatrixTile
 from compiler.schedule.gpu.products.warp_product import GAP, CopyMethod, WarpOperand, WarpProduct
 from compiler.schedule.gpu.rewrites.windows import WindowProduct, added_again
 from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
+from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block
+from compiler.schedule.gpu.tiles.taking_part import long_before_short
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
 
@@ -200,7 +203,8 @@ class Stages:
         enabled = enabled if mask is None else region.builder.both(enabled, mask)
         for guard in self.operand.guards:
             enabled = region.builder.both(enabled, self.placing.value(guard, region))
-        return enabled
+        inside = region.builder.none_negative(self.placing.form(form, region) for form in self.operand.inside)
+        return enabled if inside is None else region.builder.both(enabled, inside)
 
     def source(self, region: TileRegion) -> tuple[Value, tuple[Affine, ...]]:
         load, mem = self.operand.load, region.known(self.operand.load.mem)
@@ -291,18 +295,33 @@ class WarpProductLaunch(MatrixBlocks):
         extents = [*(self.field.axes[axis] for axis in self.batch), row_count(self.field, self.product, b).ceildiv(product.rows)]
         extents.append(self.field.axes[self.product.b.axis].ceildiv(product.columns))
         counts = [b.count(extent) for extent in extents]
-        total = b.product(counts)
-        with self.blocks(total, region, ()) as (inner, number):
-            self.tile(inner, number, counts)
-            self.multiplied(group, inner)
+        total, bounds = b.product(counts), [(form, product.walked) for form in product.bounds]
+        with self.blocks(b.mul(total, b.const(product.parts, "index")), region, ()) as (inner, block):
+            body = inner.builder
+            number = block if product.parts == 1 else small(body, "rem", block, total)
+            tile = self.tile(inner, long_before_short(self.field, body, number, total, self.own, bounds), counts)
+            own = {product.a.axes[0]: (self.first_row, product.rows), product.b.axis: (inner.starts[product.b.axis], product.columns)}
+            first, steps = self.taking_part(inner, product.bounds, product.sum, product.depth, own)
+            for axis in product.outer:
+                steps = body.mul(steps, body.count(self.field.axes[axis]))
+            if product.parts == 1:
+                self.multiplied(group, inner, first, steps)
+                return
+            part, one = small(body, "div", block, total), body.const(1, "index")
+            each = body.index(self.field.axes[product.sum].ceildiv(product.depth * product.parts))
+            count = body.op("max", body.op("div", body.add(steps, body.sub(each, one)), each), one)
+            self.part, low = BlockPart(part, count, product.parts, tile, extents), body.mul(part, each)
+            with body.when(body.op("lt", part, count)) as into:
+                self.multiplied(group, inner.inside(into, ()), first + low.name, into.op("min", into.sub(steps, low), each))
 
-    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
+    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> list[Affine]:
         """The place of the block's tile: in bands of rows."""
         b, product = region.builder, self.product
         down, across = counts[-2:]
         matrix = b.mul(down, across)
         rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
-        self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
+        digits = small_digits(b, rest, counts[:-2])[1:]
+        self.enter_matrix(region, digits)
         row, column = banded(b, block, down, across, BAND)
         self.first_row = Affine.of(row.name) * product.rows
         columns = self.product.b.axis
@@ -310,10 +329,12 @@ class WarpProductLaunch(MatrixBlocks):
         if self.product.a.across:
             region.starts[self.product.a.axis] = self.first_row
         region.axes |= {*self.own, *self.batch}
+        return [Affine.of(digit.name) for digit in (*digits, row, column)]
 
     # ---- the sum ----
 
-    def multiplied(self, group: Sequence[Target], region: TileRegion) -> None:
+    def multiplied(self, group: Sequence[Target], region: TileRegion, first: Affine, steps: Value) -> None:
+        """So many steps of the sum from the first on."""
         b, product = region.builder, self.product
         rows, columns = product.part
         thread = Affine.of(thread_index(b).name)
@@ -324,11 +345,8 @@ class WarpProductLaunch(MatrixBlocks):
         a = Stages(self, product.a, product, self.first_row, first_row, thread, lane, region)
         other = Stages(self, product.b, product, None, first_column, thread, lane, region)
         sides = (a, other)
-        steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
-        counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
-        for axis in product.outer:
-            steps = b.mul(steps, b.count(self.field.axes[axis]))
-        places: list[Value] = [b.const(0, "index") for _ in counts]
+        counts = [*(b.index(self.field.axes[axis]) for axis in product.outer), b.index(self.field.axes[product.sum].ceildiv(product.depth))]
+        places: list[Value] = [*(b.const(0, "index") for _ in product.outer), b.index(first)]
         for stage in range(product.stages - 1):
             for side in sides:
                 side.begin(b, self.inside_sum(region, b, places), Affine.of(stage), b.op("lt", b.index(stage), steps))
@@ -362,7 +380,7 @@ class WarpProductLaunch(MatrixBlocks):
                 at = _turn(body, step + (1 if last else 0), product.stages)
                 following = self.registers(body, early, at, 0 if last else deep + 1)
                 if deep == 0:
-                    self.ahead(region, body, sides, places, step, steps)
+                    self.ahead(region, body, sides, places, step, steps, first)
                 multiplied = WarpMma(accumulator=total, values=(*held, *now), shape=part, dtype=product.a.mem.dtype, unit=product.unit)
                 total, held = body.emit(multiplied).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
@@ -371,19 +389,22 @@ class WarpProductLaunch(MatrixBlocks):
         column = region.starts[product.b.axis] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
 
         def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
-            return self.standing(region, b, row.substitute(places), column.substitute(places))
+            return self.standing(final, b, row.substitute(places), column.substitute(places))
 
-        inner = self.standing(region, b, row, column)
-        inner.made[product.target.results[0]] = loop.results[0]
-        self.produce(group, inner, {})
-        if product.guard and isinstance(product.target, Reduce):
-            added_again(self, WindowProduct(self.field, product.target, product.target), group, inner, element)
+        shared = [(product.target, loop.results[:1])]
+        with nullcontext(region) if self.part is None else in_last_block(self, self.part, shared, region) as final:
+            inner = self.standing(final, final.builder, row, column)
+            inner.made[product.target.results[0]] = loop.results[0] if self.part is None else final.made[product.target.results[0]]
+            self.produce(group, inner, {})
+            if product.guard and isinstance(product.target, Reduce):
+                added_again(self, WindowProduct(self.field, product.target, product.target), group, inner, element)
 
     def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
         """The body at a row and a column of the results."""
         inner, product = region.inside(b, self.product.own), self.product
         inner.forms.update(row_digits(self.field, product, row, b))
         inner.forms[product.b.axis] = column
+        inner.starts |= {axis: inner.forms[axis] for axis in product.own}
         for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.axis, product.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
@@ -392,13 +413,15 @@ class WarpProductLaunch(MatrixBlocks):
     def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
         return [value for side in sides for value in side.fragments(b, stage, part)]
 
-    def ahead(self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
-        """Copies of the stage that was read last begin."""
+    def ahead(
+        self, region: TileRegion, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value, first: Affine
+    ) -> None:
+        """Copies of the stage that was read last begin; `first`: where the sum does."""
         stages = self.product.stages
         turn = step + (stages - 1)
         inside = b.op("lt", b.index(turn), steps)
         for side in sides:
-            side.begin(b, self.inside_sum(region, b, places or [b.index(turn)]), _turn(b, turn, stages), inside)
+            side.begin(b, self.inside_sum(region, b, places or [b.index(first + turn)]), _turn(b, turn, stages), inside)
 
     def inside_sum(self, region: TileRegion, b: Builder, places: Sequence[Value]) -> TileRegion:
         """The body at a place of the sum."""

@@ -21,8 +21,10 @@ from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.products.boxed_operands import ProductOperand, divides
 from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
-from compiler.schedule.gpu.products.product_sums import rounds, sum_of_loads, unguarded
+from compiler.schedule.gpu.products.product_sums import bounded_sum, rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
+from compiler.schedule.gpu.tiles.last_block import join_nanoseconds
+from compiler.schedule.gpu.tiles.taking_part import uneven_bounds, unevenness
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
 
@@ -47,10 +49,11 @@ class CopyMethod(Enum):
 
 @frozen(eq=False)
 class WarpOperand(ProductOperand):
-    """Of rows there may be several axes, whose elements are counted through. What must hold for an element to count (else it is 0), and the
-    sum's axis. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
+    """Of rows there may be several axes, whose elements are counted through. What must hold, and be at least 0, for an element to count
+    (else it is 0), and the sum's axis. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
 
     guards: tuple[Value, ...]
+    inside: tuple[Affine, ...]
     sum: str
     across: bool
     unit: int
@@ -76,12 +79,13 @@ class WarpOperand(ProductOperand):
 class WarpProduct:
     """A field that is one product with what follows it. A block's tile has rows and columns, of which `down` by `across` warps each have a
     part; `depth`: terms of a stage; `outer`: the sum's axes that are walked element by element; `guard`: outside of it products count
-    nothing, whatever the factors are."""
+    nothing, whatever the factors are; `bounds`: those that sums end at, so that stages without any term are left out."""
 
     target: Contract | Reduce
     unit: str
     kind: WarpKind
     guard: tuple[Affine, ...]
+    bounds: tuple[Affine, ...]
     a: WarpOperand
     b: WarpOperand
     outer: tuple[str, ...]
@@ -91,6 +95,8 @@ class WarpProduct:
     across: int
     depth: int
     stages: int
+    parts: int
+    """Blocks that share the longest sum."""
 
     @property
     def sum(self) -> str:
@@ -144,7 +150,7 @@ def warp_tiles(function: HirFunction, facts: Facts) -> CutProduct | None:
     a, b = one, other = sides
     if not _is_rows(function, one, other):
         a, b = other, one
-    if not a.across:
+    if not (a.across or factors.bounds):
         a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
     return _cut(function, facts, factors, a, b)
 
@@ -157,8 +163,8 @@ def product_of_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction
     own = [columns if any(columns[0] in form.names for form in load.index) else rows for load in factors.loads]
     a, b = sorted(factors.sides(field, own, along), key=lambda side: side.axes != rows)
     (target,), marks = cut.sums, cut.marks
-    sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages)
-    return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, a, b, tuple(outer), *sizes)
+    sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages, marks["parts"])
+    return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, factors.bounds, a, b, tuple(outer), *sizes)
 
 
 @frozen(eq=False)
@@ -169,6 +175,7 @@ class _Factors:
     loads: Sequence[Load]
     guards: Sequence[tuple[Value, ...]]
     guard: tuple[Affine, ...]
+    bounds: tuple[Affine, ...]
     machine: GpuMachine
     unit: str
     kind: WarpKind
@@ -176,20 +183,20 @@ class _Factors:
     def sides(self, function: HirFunction, own: Sequence[tuple[str, ...]], along: str) -> list[WarpOperand]:
         """The operands, with tiles along these axes of theirs; only those that can be copied so."""
         given = zip(self.loads, self.guards, own, strict=True)
-        sides = [_operand(function, self.machine, self.kind, load, guards, axes, along) for load, guards, axes in given]
+        sides = [_operand(function, self, load, guards, axes, along) for load, guards, axes in given]
         return [side for side in sides if side is not None]
 
 
 def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
     """The one sum of a field, if it is of products of what is loaded from parameters where conditions hold, else of 0, and the machine
     multiplies that."""
-    guarded, described = sum_of_loads(function), only_product(function)
+    guarded, described = sum_of_loads(function) or bounded_sum(function), only_product(function)
     if described is None or not (described.m and described.n):
         return None
     if guarded is not None and isinstance(guarded.target, Reduce):
-        operands, guard = (guarded.a.result, guarded.b.result), guarded.guard
+        operands, guard, bounds = (guarded.a.result, guarded.b.result), guarded.guard, guarded.bounds
     elif isinstance(described.op, Contract) and described.op.accumulator is None:
-        operands, guard = (described.op.a, described.op.b), ()
+        operands, guard, bounds = (described.op.a, described.op.b), (), ()
     else:
         return None
     (a, of_a), (b, of_b) = (unguarded(operand) for operand in operands)
@@ -202,8 +209,11 @@ def _factors(function: HirFunction, machine: GpuMachine) -> _Factors | None:
     for each in load, other:
         if each.pad is not None or each.mem.source is not None or any(name not in known for form in each.index for name in form.names):
             return None
+    (along, *outer), size = described.k, bytes_of(dtype_of(a))
+    if bounds and (outer or size < LEAST_COPY or uneven_bounds(function, bounds, along) != bounds):
+        return None
     guards = [tuple(of if each.where is None else [*of, each.where]) for each, of in ((load, of_a), (other, of_b))]
-    return _Factors(described, (load, other), guards, guard, machine, unit.name, kind)
+    return _Factors(described, (load, other), guards, guard, bounds, machine, unit.name, kind)
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
@@ -216,21 +226,24 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
 
 
 def _operand(
-    function: HirFunction, machine: GpuMachine, kind: WarpKind, load: Load, guards: tuple[Value, ...], own: tuple[str, ...], along: str
+    function: HirFunction, factors: _Factors, load: Load, guards: tuple[Value, ...], own: tuple[str, ...], along: str
 ) -> WarpOperand | None:
-    mem = mem_of(load.mem)
+    machine, kind, mem = factors.machine, factors.kind, mem_of(load.mem)
     across = len(own) == 1 and steps_by_one(mem, load.index, own[0]) and not steps_by_one(mem, load.index, along)
     if across and bytes_of(mem.dtype) < (2 if kind.by_matrix else 4):
         return None
     fast = own[0] if across else along
     size = bytes_of(mem.dtype)
+    read = {name for form in load.index for name in form.names}
+    inside = tuple(form for form in factors.bounds if {*form.names} & {*function.axes} <= read)
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
+    together = together and not any(fast in form.names for form in inside)
     unit = _unit(function, load, fast) if together else size
     if unit >= LEAST_COPY and machine.has(Feature.ASYNC_COPIES):
-        return WarpOperand(load, own, guards, along, across, unit, CopyMethod.BESIDE)
+        return WarpOperand(load, own, guards, inside, along, across, unit, CopyMethod.BESIDE)
     if together:
-        return WarpOperand(load, own, guards, along, across, WIDEST, CopyMethod.WORDS)
-    return WarpOperand(load, own, guards, along, across, size, CopyMethod.ELEMENTS)
+        return WarpOperand(load, own, guards, inside, along, across, WIDEST, CopyMethod.WORDS)
+    return WarpOperand(load, own, guards, inside, along, across, size, CopyMethod.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -252,12 +265,17 @@ def _is_rows(function: HirFunction, one: WarpOperand, other: WarpOperand) -> boo
     return one.axis not in last or other.axis in last
 
 
-TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
+TILES = [(128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 96, 4, 2), (128, 64, 4, 2), (128, 48, 4, 1)]
+TILES += [(64, 128, 2, 4), (64, 96, 2, 2), (64, 64, 2, 2)]
 """Rows, columns, and warps down and across."""
 SHORT_TILE = 64 * 128
 """Of a sum that one stage holds."""
 BORDER = 48
 """Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
+RATE, BEGUN = 64, 2
+"""Products of f64 that a multiprocessor comes to in a cycle; and steps that pass until the first copies are there."""
+PARTS, LEAST_STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 8
+"""Blocks that may share a sum, and steps that each has at least."""
 GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
@@ -286,10 +304,16 @@ def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand,
     def stages(high: int, wide: int) -> int:
         return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((high + wide) * (line + (GAP if size >= 4 else 0))))
 
-    def cost(tile: tuple[int, int, int, int]) -> int:
-        high, wide, _, _ = tile
+    whole = len(over) > 1 or len(a.axes) > 1 or not facts.machine.has(Feature.BLOCK_ORDER)
+    uneven, each = unevenness(factors.bounds, a.sum), RATE * (8 // size) ** 2 * facts.rates.clock
+
+    def cost(way: tuple[tuple[int, int, int, int], int]) -> float:
+        (high, wide, _, _), parts = way
         tiles = -(-rows // high) * -(-columns // wide) * others
-        return -(-tiles // facts.processors) * (high * wide + BORDER * (high + wide))
+        filled = tiles * parts / uneven / facts.processors
+        rounds = -(-tiles * parts // facts.processors) if uneven == 1 else max(1.0, filled + 0.25)
+        joined = (parts - 1) * join_nanoseconds(high * wide * bytes_of(kind.sums)) * max(1.0, tiles / facts.processors)
+        return rounds * (-(-turns // parts) + BEGUN) * depth * (high * wide + BORDER * (high + wide)) + each * joined
 
     def takes(high: int, wide: int, down: int, across: int) -> bool:
         return high * wide <= most and stages(high, wide) >= 2 and kind.is_whole((high // down, wide // across, step))
@@ -304,10 +328,11 @@ def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand,
         raise Impossible("0503", "`@tile` has no size that tensor cores take here", f"tiles can be {shapes}, with steps of {depth} terms")
     if not tiles:
         return None
-    high, wide, down, across = min(tiles, key=cost)
+    shares = [parts for parts in PARTS if parts == 1 or not (whole or parts > turns // LEAST_STEPS)]
+    (high, wide, down, across), parts = min(((tile, parts) for tile in tiles for parts in shares), key=cost)
     target, walked = factors.described.op, (*(axis for axis in over if axis != a.sum), a.sum)
     assert isinstance(target, Contract | Reduce)
-    marks = {"down": down, "across": across}
+    marks = {"down": down, "across": across, "parts": parts}
     return CutProduct((target,), factors.loads, {a.axes: high, b.axes: wide}, walked, depth, stages(high, wide), marks, {})
 
 

@@ -27,13 +27,13 @@ from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 from runtime.records import evolve
 
-MOST_COLUMNS, MOST_WIDER = 8, 16
+MOST_COLUMNS, MOST_WIDER = 16, 16
 """And how many bytes all columns may have for one of a row: the first cache gives 8 columns of f32 more slowly than memory a row of u8."""
 LEAST_ROWS, LEAST_TERMS = 1024, 1024
 ROWS, FLIGHT, SINGLE_FLIGHT = 2, 1, 4
 """Rows of a thread, and accesses of each that it has under way, of single elements too."""
-THREADS, RESIDENT = 256, 3
-"""Of a block; and blocks that a multiprocessor has at a time."""
+THREADS, RESIDENT, FEW = 256, (3, 2), 8
+"""Of a block; and blocks that a multiprocessor has at a time, of so few columns or more."""
 
 
 def few_column_launches(field: HirFunction, facts: Facts) -> Launches | None:
@@ -69,7 +69,7 @@ def _table(field: HirFunction, depth: str, rows: str, few: str, columns: int, fa
         AxisPlan(depth, "time", FLIGHT if lanes > 1 else SINGLE_FLIGHT, lanes, threads=warp),
     ]
     reasons = [f"rows along {rows} are read once: a warp has {ROWS} of them by all {columns} along {few}"]
-    return Table(plans, reasons, (warp, THREADS // warp), RESIDENT, machine=facts.machine)
+    return Table(plans, reasons, (warp, THREADS // warp), RESIDENT[columns > FEW], machine=facts.machine)
 
 
 class _LongRowsFirst(Distributing):

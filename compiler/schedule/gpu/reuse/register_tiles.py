@@ -25,8 +25,7 @@ from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.gpu.loop_wishes import with_tile
 from compiler.schedule.gpu.products import three_products
 from compiler.schedule.gpu.products.product_sums import SumOfLoads, sum_of_loads
-from compiler.schedule.gpu.reuse.register_walk import STAGE_BYTES, STAGES, RegisterDistributing
-from compiler.schedule.gpu.reuse.register_window import RegisterWindow
+from compiler.schedule.gpu.reuse.register_walk import STAGE_BYTES, STAGES, RegisterDistributing, RegisterWindow
 from compiler.schedule.gpu.reuse.reuse import ReusedTerms, are_copied, axes_of, reused_terms
 from compiler.schedule.gpu.rewrites.narrow import extremes_of_pairs
 from compiler.schedule.gpu.rewrites.side_by_side import in_one_axis
@@ -56,7 +55,6 @@ LEAST_SIDE = 4
 MOST_IDLE = 4
 """Threads of a block for each that has a result."""
 LARGE_PRODUCT = 1024
-THIN = 128
 LEAST_ROWS, LEAST_TERMS = 128, 32
 """Along one axis, with terms that are shared by all rows."""
 
@@ -164,19 +162,6 @@ def _in_whole_tiles(field: HirFunction) -> HirFunction:
     return in_one_axis(field, *names) or field
 
 
-def is_thin_triangle(field: HirFunction, facts: Facts) -> bool:
-    """Whether terms take part where a condition holds alone, in so few columns, or rows, that all time goes to reading the other operand:
-    to write it for a matrix unit, with zeros, would take longer than the products do in registers."""
-    terms = terms_for_registers(field, facts)
-    if terms is None or terms.columns is None or not terms.bounds:
-        return False
-    return min(facts.about(field.axes[axis]) for axis in (terms.rows, terms.columns)) <= THIN
-
-
-def thin_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    return register_launches(field, facts) if is_thin_triangle(field, facts) else None
-
-
 def terms_for_registers(field: HirFunction, facts: Facts | None = None) -> ReusedTerms | None:
     """Such terms, but for those of windows with a border: they are products (`windows.py`)."""
     terms = reused_terms(field, None if facts is None else facts.about)
@@ -248,7 +233,6 @@ def register_table(field: HirFunction, terms: ReusedTerms, facts: Facts) -> Tabl
     tiles = prod(ceil(facts.about(field.axes[plan.axis]) / plan.tile) for plan in plans.values() if plan.place == "block")
     parts = min(_parts(terms, facts, tiles, tile, depth), power_of_two(ceil(depth / plans[terms.depth].tile)) // 2)
     if parts > 1:
-        parts *= 2 if terms.unevenness > 1 else 1  # a launch with half as many tiles has them, one with more has fewer
         reasons.append(f"up to {parts} blocks share each sum, the last of them joins their parts")
     split, resident = LoopSplit(terms.depth, parts) if parts > 1 else None, tile.resident if tile.columns else None
     return Table([plans[axis] for axis in (*ordered, *over)], reasons, tile.block, resident, split, facts.machine)
@@ -306,7 +290,7 @@ def _slots_of_term(field: HirFunction, terms: ReusedTerms, facts: Facts, results
     tiles = beside * ceil(down / height) * (1 if terms.later else ceil(across / width))
     padded = ceil(down / height) * height * ceil(across / width) * width / (down * across)
     parts = _parts(terms, facts, tiles, tile, depth)
-    blocks = tiles * (1 + (parts - 1) / terms.unevenness)
+    blocks = tiles * parts
     waves = max(1.0, blocks / facts.processors)
     reads = terms.along(terms.rows) / (width // columns.threads) + terms.along(terms.columns) / (tile.rows.registers * columns.lanes)
     put = STAGING_SLOTS * (terms.along(terms.rows) / width + terms.along(terms.columns) / height)
@@ -367,12 +351,11 @@ def _parts(terms: ReusedTerms, facts: Facts, tiles: int, tile: RegisterTile, dep
     """Blocks that share each of so many tiles of results, where these are too few for a device."""
     results, slots = prod(plan.run for plan in (tile.rows, *tile.columns)), tile.resident * facts.processors
     shared = not terms.later and len(terms.sums[0].over) == 1 and facts.machine.has(Feature.BLOCK_ORDER)
-    if not shared or (terms.unevenness == 1 and tiles >= slots // 2):
+    enough = 1 if terms.unevenness == 1 else 4 * terms.unevenness  # tiles with long sums come first
+    if not shared or 2 * tiles >= enough * slots:
         return 1
     size = sum(bytes_of(dtype_of(op.results[0])) for op in terms.sums)
     alone = depth * results * terms.slots * max(1, size // 4) / (LANES * facts.rates.clock)
     worth = power_of_two(ceil(sqrt(alone / join_nanoseconds(results * size))))  # with more of them joining takes longer than the sums
-    wanted = power_of_two(ceil(ROUNDS * slots / max(1, tiles)))
-    if terms.unevenness > 1:
-        wanted = terms.uneven_parts(slots, max(1, tiles))
+    wanted = power_of_two(ceil(max(ROUNDS, terms.unevenness) * slots / max(1, tiles)))
     return min(wanted, max(1, power_of_two(ceil(depth / LEAST_DEEP)) // 2), worth)

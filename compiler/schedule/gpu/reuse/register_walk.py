@@ -24,6 +24,7 @@ from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.reuse.reuse import ReusedTerms, are_copied, axes_of, copied
 from compiler.schedule.gpu.rewrites.whole_results import skipped
+from compiler.schedule.gpu.rewrites.windows import WindowProduct, added_again
 from compiler.schedule.gpu.tiles.combine import combine_over_threads
 from compiler.schedule.gpu.tiles.distribute import Distributing
 from compiler.schedule.gpu.tiles.taking_part import long_before_short
@@ -62,8 +63,7 @@ class RegisterDistributing(Distributing):
         self.enter_once(region)
         region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
         b = region.builder
-        some, even = self.stores_some(group, region), self.even_part(region)
-        some = some if even is None else b.both(some, even)
+        some = self.stores_some(group, region)
         if some is None:
             self.produce(group, region, {})
             return
@@ -74,33 +74,6 @@ class RegisterDistributing(Distributing):
                     nothing = region.inside(no, ())
                     nothing.refuted |= {condition} if (condition := skipped(target)) is not None else set()
                     super().finish_target(target, nothing, {}, False)
-
-    def parts(self, b: Builder) -> Value:
-        """Of sums of different lengths, as `uneven_parts` says."""
-        split, most = self.table.split, super().parts(b)
-        if split is None or self.terms.unevenness == 1:
-            return most
-        tiles = b.product([b.count(self.field.axes[p.axis].ceildiv(p.tile)) for p in self.table.plans if p.place == "block"])
-        wanted = self.terms.uneven_parts_of(b, (self.table.resident or 1) * self.processors, b.op("max", tiles, b.const(1, "index")))
-        return b.op("max", b.op("min", most, wanted), b.const(1, "index"))
-
-    def even_part(self, region: TileRegion) -> Value | None:
-        """Where shared sums are of different lengths, the block's part becomes about as long as all others: many blocks share a long sum, a
-        few a short one, and this is whether the block is one of them. None where sums aren't shared, or are alike."""
-        target, split = self.terms.sums[0], self.table.split
-        if self.part is None or split is None or len(self.terms.sums) > 1:
-            return None
-        b, plan = region.builder, self.table[split.axis]
-        if not self.forms_along(plan, self.terms_between(target), region):
-            return None
-        slices, one = self.field.axes[plan.axis].ceildiv(plan.tile), b.const(1, "index")
-        first, behind = (b.index(form) for form in self.tiles_between(plan, target, Affine(), slices, region))
-        each = b.op("div", b.add(b.index(slices), b.sub(self.part.count, one)), self.part.count)
-        each = b.op("max", each, one)
-        count = b.op("max", b.op("div", b.add(b.sub(behind, first), b.sub(each, one)), each), one)
-        low = b.add(first, b.mul(self.part.number, each))
-        self.part = evolve(self.part, count=count, between=(low, b.op("min", b.add(low, each), behind)))
-        return b.op("lt", self.part.number, count)
 
     def stores_some(self, group: Sequence[Target], region: TileRegion) -> Value | None:
         """Whether some element of the block's tile may be more than a constant; None where that is so anyway, or isn't known."""
@@ -349,6 +322,46 @@ class RegisterDistributing(Distributing):
             return super().combine_digits(target, accumulators, region)
         dims = sorted({self.table[axis].dim for axis in target.over if self.table[axis].threads > 1})
         return combine_over_threads(self, target, accumulators, dims, region.builder)
+
+
+class RegisterWindow(RegisterDistributing):
+    """The same of a window with a border."""
+
+    def __init__(self, window: WindowProduct, terms: ReusedTerms, table: Table, processors: int) -> None:
+        super().__init__(window.field, terms, table, processors)
+        self.window = window
+        self.own = [plan.axis for plan in table.plans if plan.place == "block"]
+        self.block: TileRegion | None = None
+
+    def terms_between(self, target: Reduce | Contract) -> Sequence[Affine]:
+        return self.window.bounds or super().terms_between(target)
+
+    def in_block(self, group: Sequence[Target], region: TileRegion, ragged: Sequence[AxisPlan]) -> None:
+        if self.window.exact is None:
+            super().in_block(group, region, ragged)
+            return
+        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
+        self.block = region
+        first = region.inside(region.builder, self.own)
+        self.produce(group, first, {})
+        if self.part is None:
+            added_again(self, self.window, group, first, self.element)
+
+    def last_words(self, group: Sequence[Target], region: TileRegion, last: TileRegion) -> set[Target]:
+        left = super().last_words(group, region, last)
+        if self.window.exact is not None:
+            part, self.part = self.part, None  # no other block sums these again
+            added_again(self, self.window, [op for op in self.field.body.body if isinstance(op, Store)], last, self.element)
+            self.part = part
+        return left
+
+    def element(self, b: Builder, places: Mapping[str, Affine]) -> TileRegion:
+        """The block's body at one place of a thread's digits."""
+        assert self.block is not None
+        one = self.block.inside(b, self.own)
+        one.forms = {axis: form.substitute(places) for axis, form in one.forms.items()}
+        one.narrow.update({axis: AxisPlan(axis, "block") for axis in self.own})
+        return one
 
 
 class Slice:

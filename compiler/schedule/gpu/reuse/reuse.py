@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from compiler.analysis.recognise import instructions_below
 from compiler.hir.affine import Affine
-from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Value
 from compiler.hir.memory import Load, Store
@@ -19,9 +18,6 @@ from runtime.records import frozen
 
 FUNCTION_SLOTS = 8
 """Issue slots of a function or a division, against one of an addition."""
-MOST_UNEVEN, EARLIER = 4, (3, 2)
-"""Blocks that share the longest of uneven sums where tiles fill a device, at most; and how many times as many blocks as are there at a
-time are then worth having, so that the longest don't end last: 3 / 2."""
 SLOTS_OF = {"neg": 1, "abs": 1, "not": 1, "div": FUNCTION_SLOTS, "rem": FUNCTION_SLOTS, "pow": 2 * FUNCTION_SLOTS}
 
 
@@ -46,19 +42,6 @@ class ReusedTerms:
     def unevenness(self) -> int:
         """How many times as long as a sum in the mean the longest is."""
         return unevenness(self.bounds, self.depth)
-
-    def uneven_parts(self, slots: int, tiles: int) -> int:
-        """Blocks that share the longest sum of so many tiles, of as many blocks at a time: all blocks are there at a time, or of many
-        tiles the longest end with the others."""
-        blocks = self.unevenness * slots
-        return max(1, blocks // tiles - 1, min(MOST_UNEVEN, -(-blocks * EARLIER[0] // (EARLIER[1] * tiles))))
-
-    def uneven_parts_of(self, b: Builder, slots: int, tiles: Value) -> Value:
-        """The same of as many tiles as a launch has."""
-        blocks, one = self.unevenness * slots, b.const(1, "index")
-        few = b.sub(b.op("div", b.const(blocks, "index"), tiles), one)
-        early = b.op("div", b.add(b.const(blocks * EARLIER[0] // EARLIER[1], "index"), b.sub(tiles, one)), tiles)
-        return b.op("max", few, b.op("min", early, b.const(MOST_UNEVEN, "index")))
 
     def along(self, axis: str | None) -> int:
         """How many of what is shared varies along an axis."""

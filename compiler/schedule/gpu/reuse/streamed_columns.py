@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import islice
 
 from compiler.analysis.ranges import Ranges
-from compiler.hir.affine import Affine, FloorDiv
+from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.core import Binary, Pack2, Take, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
@@ -39,22 +39,6 @@ class FewRowsPlacing(MatrixBlocks):
         self.ranges = Ranges(field)
         self.rank: Value | None = None
         """Of the block in its cluster, where blocks share the sum's terms."""
-
-    def form(self, form: Affine, region: TileRegion) -> Affine:
-        """Terms within an element of memory have no quotients left."""
-        form = super().form(form, region)
-        return form.without(*(symbol for symbol, _ in form.terms if isinstance(symbol, FloorDiv) and self.is_none(symbol)))
-
-    def is_none(self, quotient: FloorDiv) -> bool:
-        """Whether a quotient is 0, whatever the places are along axes of registers."""
-        least = most = quotient.numerator.constant
-        for symbol, factor in quotient.numerator.terms:
-            extent = self.out.function.axes.get(symbol) if isinstance(symbol, str) else None
-            if extent is None or extent.value is None:
-                return False
-            last = factor * (extent.value - 1)
-            least, most = least + min(0, last), most + max(0, last)
-        return least >= 0 and most < quotient.divisor
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
         """Whole numbers that 32 bits hold are computed in them."""

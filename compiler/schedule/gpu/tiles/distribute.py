@@ -13,7 +13,7 @@ from typing import Any
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, InBounds, Reduce, dtype_of
+from compiler.hir.core import Cast, Contract, InBounds, Reduce, Select, dtype_of
 from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -26,7 +26,7 @@ from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.gpu.tiles.combine import combine_over_cluster, combine_over_threads
 from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, reading
 from compiler.schedule.gpu.tiles.one_pass import is_joined, joined, nothing_joined, tile_joined
-from compiler.schedule.gpu.tiles.skewed import Skew, combine_skewed, skew_of
+from compiler.schedule.gpu.tiles.skewed import NARROW, Skew, combine_skewed, skew_of
 from compiler.schedule.gpu.tiles.taking_part import bounds_of, guard_of, steps_between
 from compiler.schedule.gpu.tiles.unread import end_of_needed, needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
@@ -66,6 +66,8 @@ class Distributing(BlockTiles):
         """Values that are computed in a region although they don't vary there: what they read is only known there."""
         self.fewer: dict[TileRegion, tuple[set[Value], InBounds]] = {}
         """Where only the first registers of a row are needed: by which conditions, and which registers."""
+        self.wanted: dict[Load, Value] = {}
+        """Where elements are read that are zeros elsewhere."""
         self.finished: set[tuple[Target, TileRegion]] = set()
         """Targets that the last block of a launch has finished, and the region whose they are."""
         self.skewed = next((plan for plan in reversed(table.plans) if plan.overlap), None)
@@ -171,11 +173,28 @@ class Distributing(BlockTiles):
             self.produce(group, region.inside(b, self.once), {})
 
     def make(self, op: Instruction, value: Value, region: TileRegion) -> Value:
+        if isinstance(op, Select) and (load := self.left_out(op, value, region)) is not None:
+            self.wanted[load] = self.value(op.condition, region)
+            made = self.value(op.then, region)
+            del self.wanted[load]
+            return made
         made = super().make(op, value, region)
         if self.skew is not None and isinstance(made.source, Load) and self.skew.first.name in made.source.symbols:
             made.source.align = self.skew.bytes_of(made)
         conditions, few = self.fewer.get(region, ((), None))
         return made if few is None or value not in conditions else region.builder.op("and", made, region.builder.emit(few).result)
+
+    def left_out(self, op: Select, value: Value, region: TileRegion) -> Load | None:
+        """The load of narrow elements, several at a time, that are summed where a condition of their places holds: to leave others out of
+        their words takes less time than to select each. None for all else."""
+        load = op.then.source.value.source if isinstance(op.then.source, Cast) else op.then.source
+        if not isinstance(load, Load) or load.where is not None or bytes_of(mem_of(load.mem).dtype) > NARROW:
+            return None
+        readers = [user for user in self.field.body.body if not {op.then, load.result, value}.isdisjoint(user.operand_values)]
+        summed = guard_of(value) is op.condition and all(user in (op, op.then.source) or isinstance(user, Reduce) for user in readers)
+        lanes = [axis for axis in self.field.axes if axis in self.table and self.plan(axis, region).lanes > 1]
+        steps = {abs(form.coefficient(axis)) for form in constraints_of(op.condition) or () for axis in lanes}
+        return load if summed and op.condition not in region.certain | region.refuted and max(steps, default=2) <= 1 else None
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
@@ -205,7 +224,8 @@ class Distributing(BlockTiles):
     def read_where(self, op: Load, region: TileRegion, copied: int = 1) -> Value | None:
         """Where an element is needed, too: a vector by what is known of its block, single elements by where they stand themselves, unless
         they are so short that the condition takes longer than what it saves. `copied`: how many a copy brings that begins there."""
-        where, b = super().read_where(op, region), region.builder
+        b = region.builder
+        where = b.both(super().read_where(op, region), self.wanted[op]) if op in self.wanted else super().read_where(op, region)
         wide = any(SIMD in self.form(form, region).names for form in op.index)
         if copied > 1 or not (wide or bytes_of(mem_of(op.mem).dtype) >= WORD):
             return where
@@ -383,22 +403,18 @@ class Distributing(BlockTiles):
     def share_of_blocks(
         self, plan: AxisPlan, part: BlockPart, group: Sequence[Target], region: TileRegion
     ) -> list[tuple[Summed, list[Value]]]:
-        """What the block's tiles make: every so many, since what blocks read at a time should lie together, or those between two. Which
-        ones they are depends on sizes alone."""
+        """What the block's tiles make: every so many, since what blocks read at a time should lie together. Which ones they are depends on
+        sizes alone."""
         b = region.builder
         extent = self.field.axes[plan.axis]
         full, end = b.index(extent.floordiv(plan.tile)), b.index(extent.ceildiv(plan.tile))
-        if part.between is None:
-            ahead = b.op("max", b.sub(full, part.number), b.const(0, "index"))
-            after = b.index(Affine.of(part.number.name) + Affine.of(ahead.name).ceildiv(part.most) * part.most, "after")
-            parts, step = [(part.number, full, False), (after, end, True)], part.most
-        else:
-            low, high = part.between
-            parts, step = [(low, b.op("min", high, full), False), (b.op("max", low, full), high, True)], 1
+        ahead = b.op("max", b.sub(full, part.number), b.const(0, "index"))
+        after = b.index(Affine.of(part.number.name) + Affine.of(ahead.name).ceildiv(part.most) * part.most, "after")
+        parts = [(part.number, full, False), (after, end, True)]
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
         for low, high, ragged in parts if plan.is_ragged(extent) else parts[:1]:
-            loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=step)
+            loop = TileLoop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, step=part.most)
             self.one_loop(loop, region, own)
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 

@@ -31,15 +31,13 @@ def join_nanoseconds(bytes: float) -> float:
 
 @frozen
 class BlockPart:
-    """A block's part of shared reductions: its `number` of `count` (at most `most`), and which `tile` of `tiles` of results they make.
-    `between`: from which step of the loop on, and up to which, the part goes; None for every so many."""
+    """A block's part of shared reductions: its `number` of `count` (at most `most`), and which `tile` of `tiles` of results they make."""
 
     number: Value
     count: Value
     most: int
     tile: Sequence[Affine] = (Affine(),)
     tiles: Sequence[Affine] = (Affine((), 1),)
-    between: tuple[Value, Value] | None = None
 
 
 @contextmanager
