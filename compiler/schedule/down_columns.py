@@ -8,7 +8,7 @@ from compiler.analysis.dependence import NestFacts
 from compiler.analysis.recognise import product_sum
 from compiler.hir.build import Builder
 from compiler.hir.control import For
-from compiler.hir.core import Const, Contract, Reduce, Scan
+from compiler.hir.core import FLOAT_FUNCTIONS, Const, Contract, Reduce, Scan, Unary
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
@@ -26,24 +26,32 @@ FAR_ROWS, FAR = 32, 8 << 20
 """Rows from which they march whatever they carry, where so many bytes are read: the next row of a column of tiles is always far away."""
 
 
+WALKS, FAR_WALKS = 2, 4096
+"""Loops over rows that lines march through at most, and rows from which they march through more than one: the second cache doesn't hold a
+column of tiles for the next loop."""
+
+
 def columns_of(nest: HirFunction, field: HirFunction, facts: NestFacts) -> tuple[Lines, ...]:
-    """The lines that are all of a kernel of sums but those of products, and walk through one loop with no window that the lines move: what
-    is read again, or shared by neighbours, stays in registers and near caches if the lines take turns."""
+    """The lines that are all of a kernel of sums but those of products, and walk through few loops with no window that the lines move, nor
+    functions that would be computed again: what is shared by neighbours stays in registers and near caches if the lines take turns."""
     sums = [op for op in field.body.body if isinstance(op, Scan | Reduce | Contract)]
     if not sums or not all(isinstance(op, Reduce) and ((p := product_sum(op)) is None or not p.m or not p.n) for op in sums):
         return ()
     loops = [op for op in nest.body.body if not isinstance(op, Const)]
-    lines = [found for op in loops if isinstance(op, For) and (found := lines_of(op, facts)) is not None and _walks_once(found)]
+    lines = [found for op in loops if isinstance(op, For) and (found := lines_of(op, facts)) is not None and _walks(found)]
     return tuple(lines) if len(lines) == len(loops) else ()
 
 
-def _walks_once(lines: Lines) -> bool:
+def _walks(lines: Lines) -> bool:
     steps = [op for op in lines.loops[-1].body.body if isinstance(op, For)]
     variables = {loop.variable.name for loop in lines.loops}
     inner = {op.variable.name for top in steps for op in top.walk() if isinstance(op, For)}
     forms = [form for top in steps for op in top.walk() if isinstance(op, Load) for form in op.index]
     moves = any(variables & set(form.names) and inner & set(form.names) for form in forms)
-    return len(steps) == 1 and not moves and _may_be(steps[0], FAR_ROWS) and _may_be(lines.across, _columns(lines))
+    again = len(steps) > 1 and any(isinstance(op, Unary) and op.operator in FLOAT_FUNCTIONS for top in steps for op in top.walk())
+    least = FAR_ROWS if len(steps) == 1 else FAR_WALKS
+    fits = _may_be(steps[0], least) and _may_be(lines.across, _columns(lines))
+    return len(steps) <= WALKS and not moves and not again and fits
 
 
 def _columns(lines: Lines) -> int:
@@ -77,11 +85,11 @@ class PlacingColumns(Placing):
         """Whether lines that march are done before tiles would be."""
         count = b.index(lines.across.high - lines.across.low)
         body = lines.loops[-1].body
-        (step,) = (op for op in body.body if isinstance(op, For))
+        step, *again = (op for op in body.body if isinstance(op, For))
         read = min((bytes_of(mem_of(op.mem).dtype) for op in step.walk() if isinstance(op, Load)), default=1)
         # what lines carry goes through memory for each element that they read
         rows = b.index(step.high - step.low)
         many = b.op("ge", rows, b.const(ROWS * max(1, carried_bytes(body) // read), "index"))
         far = b.op("ge", b.mul(b.mul(rows, count), b.const(read, "index")), b.const(FAR, "index"))
-        far = b.both(far, b.op("ge", rows, b.const(FAR_ROWS, "index")))
-        return b.both(b.op("ge", count, b.const(_columns(lines), "index")), b.op("or", many, far))
+        far = b.both(far, b.op("ge", rows, b.const(FAR_WALKS if again else FAR_ROWS, "index")))
+        return b.both(b.op("ge", count, b.const(_columns(lines), "index")), far if again else b.op("or", many, far))
