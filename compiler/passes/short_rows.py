@@ -37,7 +37,7 @@ VECTORS = 2
 """Vectors of a block."""
 
 AHEAD = 2048
-"""Bytes that rows one behind the other are fetched ahead: processors follow a stream less far where each row ends it."""
+"""Bytes that short rows one behind the other are fetched ahead where they go in lanes: others gain nothing, and long ones lose by it."""
 
 JOINED = ("add", "mul", "min", "max")
 
@@ -147,16 +147,16 @@ class _Rows(Rebuild):
             few = into.both(few, into.op("gt", into.index(self.form(extent)), into.const(0, "index")))
         with into.branch(few, [value.type for value in op.results]) as (then, otherwise, chosen):
             if row.fetches:
-                alone = partial(self.one_by_one, op, row)
-                then.yield_(*(self.in_lanes(op, row, count, then) if row.fetched else alone(then, ("short", True))))
+                alone = partial(self.one_by_one, op)
+                then.yield_(*(self.in_lanes(op, row, count, then) if row.fetched else alone(then, short=True)))
                 otherwise.yield_(*alone(otherwise))
             else:
                 then.yield_(*self.in_vectors(op, row, count, True, then))
                 otherwise.yield_(*self.in_vectors(op, row, count, False, otherwise))
         return chosen.results
 
-    def one_by_one(self, op: For, row: _Row, into: Builder, *marks: tuple[str, object]) -> Sequence[Value]:
-        return into.emit(rebuilt(self.renewed(op, into), lambda value: value, marks=(*marks, *row.marks.items()))).results
+    def one_by_one(self, op: For, into: Builder, **marks: object) -> Sequence[Value]:
+        return into.emit(rebuilt(self.renewed(op, into), lambda value: value, marks=marks)).results
 
     def in_lanes(self, op: For, row: _Row, count: Value, into: Builder) -> list[Value]:
         """What all turns come to, few lanes at a time, the first of them under a mask: how often a loop goes on is foretold once."""
@@ -195,11 +195,11 @@ class _Rows(Rebuild):
         # a row without turns is a block of none of them: its end is foretold as that of any other
         sofar = nothing
         if short:
-            with into.loop("first", 0, 1, carried=nothing, **row.marks) as (body, first):
+            with into.loop("first", 0, 1, carried=nothing) as (body, first):
                 body.yield_(*block(Affine(), True, body))
             sofar = first.results
         for start, end, masked in ((Affine(), whole, False), (whole, Affine.of(count.name).ceildiv(tile), True))[short:]:
-            with into.loop("block", start, end, carried=sofar, **row.marks) as (body, loop):
+            with into.loop("block", start, end, carried=sofar) as (body, loop):
                 terms = block(Affine.of(loop.variable.name), masked, body)
                 body.yield_(*[body.op(f.operator, a, b, flags=f.flags) for f, a, b in zip(row.folds, loop.carried, terms, strict=True)])
             sofar = loop.results
