@@ -157,6 +157,27 @@ def test_sums_of_narrow_rows_and_of_few_go_in_tiles(steps: int, lines: int) -> N
     assert not _marches(WHOLE, {"T": steps, "J": lines})
 
 
+SHARES = """
+def f(x: tensor[T, J, f32]) {
+    compute(x) {
+        for j in 0..J {
+            var s = 0.0
+            for t in 0..T: s += x[t, j]
+            for t in 0..T: out[t, j] = x[t, j] / s
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("steps", "lines"), [(4096, 600), (4001, 600), (70001, 33), (5, 700)])
+def test_lines_that_are_read_twice_march_where_they_are_long(steps: int, lines: int) -> None:
+    of_ints = SHARES.replace("f32", "i32").replace("0.0", "0").replace("/ s", "+ s")
+    assert _marches(of_ints, {"T": steps, "J": lines}) == (steps >= 4096)
+    x = _RANDOM.integers(1, 5, (steps, lines)).astype(np.float32)
+    np.testing.assert_allclose(zynml.compile(SHARES, threads=2).f(x), x / x.sum(0, dtype=np.float64), rtol=1e-5)
+
+
 @pytest.mark.parametrize("lines", [0, 1, 3, 4, 1000])
 def test_few_lines_of_running_sums_keep_their_loops(lines: int) -> None:
     assert _marches(SUMS.replace("DTYPE", "i64"), {"T": 1000, "J": lines}) == (lines >= 4)
