@@ -10,7 +10,8 @@ from compiler.hir.core import Compare, Contract, InBounds, Index, Reduce, Scan, 
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile
+from compiler.hir.types import Mem, Tile, bytes_of
+from compiler.machines.access import WORD
 from compiler.schedule.gpu.rewrites.digits_of_axes import divided_axes
 from compiler.schedule.gpu.rewrites.short_rows import SHORT_ROW
 from compiler.schedule.materialise import common_axes
@@ -22,6 +23,8 @@ MOST_UNSHARED = 64
 """The same, where results share no elements: with more, several threads for a result are as fast or faster (112 rows, on an H200)."""
 MOST_OPERATIONS = 200
 """Of a field."""
+SHORT_SIDE = 64
+"""Elements of an axis that squares are too wide for."""
 FEW_PAIRS = 64
 """Of what two loads read: a thread has them all."""
 LARGEST_STEP = 8
@@ -99,7 +102,7 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
         several = len({op.mem for op in loads}) < len({(op.mem, reads.index(op)) for op in loads})
         ordered = len({op.mem for op in stores}) < len(stores)
         special = bool(reads.edges) or _are_digits(field, reads) or _has_short_rows(field, reads, sizes)
-        return int(several or ordered or special or _is_turned(field, reads))
+        return int(several or ordered or special or _is_turned(field, reads, sizes))
     if _is_product(field, [reads.index(op) for op in loads], reduced, sizes):
         return 0
     if any(_moves(form, reduced, field) for op in loads for form in reads.index(op)):
@@ -109,14 +112,18 @@ def _most_shared(field: HirFunction, reads: FieldReads, reduced: set[str], sizes
     return MOST_UNSHARED if near else 0
 
 
-def _is_turned(field: HirFunction, reads: FieldReads) -> bool:
-    """Whether something that varies along the axis that results lie along lies along another."""
+def _is_turned(field: HirFunction, reads: FieldReads, sizes: Mapping[str, int]) -> bool:
+    """Whether something that varies along the axis that results lie along lies along another, and either is short, or rows of elements
+    that are shorter than a word begin anywhere: else squares of wide accesses are as good."""
     accesses = [(op, mem_of(op.mem), reads.index(op)) for op in reads.ops if isinstance(op, Load | Store)]
     varying = [({*field.axes}.intersection(name for form in index for name in form.names)) for _, _, index in accesses]
     near = [{name for name in names if _is_near(mem, index, name)} for names, (_, mem, index) in zip(varying, accesses, strict=True)]
     along = set[str]().union(*(names for names, (op, *_) in zip(near, accesses, strict=True) if isinstance(op, Store)))
     loads = [each for each, (op, *_) in zip(zip(varying, near, strict=True), accesses, strict=True) if isinstance(op, Load)]
-    return any(names - along and names.isdisjoint(along) and varied & along for varied, names in loads)
+    rows = ((mem, dim) for op, mem, _ in accesses if isinstance(op, Store) for dim in range(mem.rank - 1))
+    narrow = any(bytes_of(mem.dtype) * (_stride(mem, dim) or 1) % WORD for mem, dim in rows)
+    turned = [(names, varied & along) for varied, names in loads if names - along and names.isdisjoint(along) and varied & along]
+    return any(narrow or min(_extent(field, [axis], sizes) for axis in (*read, *written)) <= SHORT_SIDE for read, written in turned)
 
 
 def _are_digits(field: HirFunction, reads: FieldReads) -> bool:

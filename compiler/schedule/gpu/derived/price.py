@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log2, prod
 
 from compiler.hir.core import Binary, Cast, Contract, Unary
-from compiler.hir.memory import mem_of
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.machines.access import ALIGNMENT, WORD
 from compiler.machines.gpu import GpuMachine
@@ -15,7 +15,7 @@ from compiler.schedule.gpu.derived.accesses import LoadGroup, load_groups, store
 from compiler.schedule.gpu.derived.instances import Part, ThreadInstances, operands_of
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
-from compiler.schedule.gpu.derived.turned_results import moved_lanes
+from compiler.schedule.gpu.derived.turned_results import row_lanes
 from compiler.schedule.gpu.price.launch_price import BEGIN, ISSUE, NARROW
 from compiler.schedule.gpu.price.memory_traffic import LINE, SECTOR
 from compiler.schedule.gpu.price.queue import throughput
@@ -190,9 +190,9 @@ def price(
         wavefronts += sum(_wavefronts(nest, table, machine.lanes, access, mem) for access in own if access not in turned)
         if turned:
             shared += touched
-            moved = moved_lanes(nest, table, number)
-            wavefronts += sum(prod(table.registers) * max(1 / lanes, bytes_of(mem.dtype) / WORD) for lanes in moved)
-            instructions += prod(table.registers) * sum(1.5 / lanes for lanes in moved)
+            lanes, _ = row_lanes(nest, table, next(op for op in nest.ops if isinstance(op, Store) and op.mem is memory))
+            wavefronts += 3 * prod(table.registers) * max(1 / lanes, bytes_of(mem.dtype) / WORD)  # stored, read and stored again
+            instructions += 4.0 * prod(table.registers) / lanes
     resident = max(1, machine.resident_blocks(threads, registers, ceil(shared)))
     each = blocks / processors
     code = sum(each_work.instructions for _, each_work in works)

@@ -14,7 +14,7 @@ from compiler.schedule.gpu.derived.instances import DigitSpan, ThreadInstances, 
 from compiler.schedule.gpu.derived.nest import LARGEST_STEP, ThreadNest, thread_nest
 from compiler.schedule.gpu.derived.price import ThreadPrice, ThreadWork, price, work_of
 from compiler.schedule.gpu.derived.table import ThreadTable, spans_of
-from compiler.schedule.gpu.derived.turned_results import can_turn, fits
+from compiler.schedule.gpu.derived.turned_results import MOST_TILE, can_turn, tiles_of
 from compiler.schedule.gpu.derived.written import derived_launch
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.lanes import power_of_two
@@ -32,8 +32,6 @@ LEAST_THREADS = 96
 MOST_BLOCKS = 1 << 31
 MANY, FEW_TERMS = 64, 16
 """Results of a multiprocessor that keep it at work, where each has more terms than few."""
-READ = 4
-"""Bytes that are read for each that is written, from which on lanes lie along what is read."""
 LEAST_LANES = 16
 """Of an axis that lanes lie along for what they read."""
 FEW_TURNED, LONGEST_TURNED = 4, 32
@@ -99,8 +97,6 @@ def lanes_of(nest: ThreadNest, facts: Facts) -> int | None:
     if nest.extents[lane] < LEAST_LANES:
         lane = _beside(nest, lane)
     if not _is_near(nest, lane):
-        lane = _reading_axis(nest, lane)
-    if not _is_near(nest, lane):
         lane = _beside(nest, lane)
     if not _is_near(nest, lane) and can_turn(nest):
         lane = _turning_axis(nest, lane)
@@ -150,16 +146,6 @@ def _step(nest: ThreadNest, number: int, lane: int) -> int:
     assert isinstance(op, Load)
     places = zip(nest.forms[number], strides_of(mem_of(op.mem)), strict=True)
     return sum(coefficient * stride for (terms, _), stride in places for axis, coefficient in terms if axis == lane)
-
-
-def _reading_axis(nest: ThreadNest, writing: int) -> int:
-    """An axis along which neighbours read what lies near, where much more is read than written; else the one that results lie along."""
-    memories = {op.mem for op in nest.ops if isinstance(op, Load)}
-    read = sum(bytes_of(mem_of(memory).dtype) * prod(dim.constant for dim in mem_of(memory).dims) for memory in memories)
-    written = sum(bytes_of(mem_of(op.mem).dtype) * nest.results for op in nest.ops if isinstance(op, Store))
-    near = [axis for axis in range(nest.outputs) if nest.extents[axis] >= LEAST_LANES and _is_near(nest, axis)]
-    along = [axis for axis in near if any(op.index[-1].coefficient(nest.axes[axis]) for op in nest.ops if isinstance(op, Load))]
-    return along[-1] if along and read >= READ * written else writing
 
 
 def _beside(nest: ThreadNest, writing: int) -> int:
@@ -346,5 +332,7 @@ def _tables(nest: ThreadNest, registers: tuple[int, ...], lane: int) -> Iterator
                 if key not in made and (prod(threads) >= LEAST_THREADS or prod(tiles) < LEAST_THREADS * nest.outputs):
                     made.add(key)
                     table = ThreadTable(registers, key, (lane, *others), turned)
-                    if not turned or fits(nest, table):
+                    whole = not turned or all(tile <= extent for tile, extent in zip(table.tile, nest.extents, strict=False))
+                    mems = tiles_of(nest, table).values() if turned else ()
+                    if whole and sum(prod(dim.constant for dim in mem.dims) * bytes_of(mem.dtype) for mem in mems) <= MOST_TILE:
                         yield table

@@ -15,7 +15,7 @@ from compiler.schedule.gpu.derived.accesses import LoadGroup, StoreGroup, lanes_
 from compiler.schedule.gpu.derived.instances import DigitSpan, Part, ThreadInstances
 from compiler.schedule.gpu.derived.nest import ThreadNest
 from compiler.schedule.gpu.derived.table import ThreadTable
-from compiler.schedule.gpu.derived.turned_results import TurnedResults, vector_axis
+from compiler.schedule.gpu.derived.turned_results import TurnedResults, number_of, vector_axis
 from compiler.schedule.launches import Launch
 from compiler.schedule.stages import Around, Start
 
@@ -50,17 +50,17 @@ def _digits(start: Start, nest: ThreadNest, table: ThreadTable) -> tuple[list[Va
         firsts = []
         for axis, span in enumerate(table.spans(nest)):
             unit, tile = table.tile_unit(nest, axis), table.tile[axis]
-            first = b.mul(tiles[axis], _number(b, tile // unit))
-            firsts.append(b.op("min", first, _number(b, (nest.extents[axis] - tile) // unit)) if nest.extents[axis] % tile else first)
-            own = b.mul(lanes[axis], _number(b, table.registers[axis] // span.unit))
-            digits.append(b.add(b.mul(firsts[axis], _number(b, unit // span.unit)), own))
+            first = b.mul(tiles[axis], number_of(b, tile // unit))
+            firsts.append(b.op("min", first, number_of(b, (nest.extents[axis] - tile) // unit)) if nest.extents[axis] % tile else first)
+            own = b.mul(lanes[axis], number_of(b, table.registers[axis] // span.unit))
+            digits.append(b.add(b.mul(firsts[axis], number_of(b, unit // span.unit)), own))
         return [*digits, *(lanes[axis] for axis in range(nest.outputs))], TurnedResults(start, nest, table, firsts)
     for axis, span in enumerate(table.spans(nest)):
         threads, step = table.threads[axis], table.registers[axis] // span.unit
-        digit = b.add(b.mul(tiles[axis], _number(b, threads)), lanes[axis]) if threads > 1 else tiles[axis]
-        digit = b.mul(digit, _number(b, step)) if step > 1 else digit
+        digit = b.add(b.mul(tiles[axis], number_of(b, threads)), lanes[axis]) if threads > 1 else tiles[axis]
+        digit = b.mul(digit, number_of(b, step)) if step > 1 else digit
         if (blocks[axis] * threads - 1) * step > span.high:
-            digit = b.op("min", digit, _number(b, span.high))
+            digit = b.op("min", digit, number_of(b, span.high))
         digits.append(digit)
     return digits, None
 
@@ -70,16 +70,12 @@ def _taken_apart(b: Builder, number: Value, order: Sequence[int], counts: Sequen
     digits = {}
     wanted = [axis for axis in order if counts[axis] > 1]
     for axis in order:
-        digits[axis] = _number(b, 0)
+        digits[axis] = number_of(b, 0)
     for axis in wanted:
         last = axis == wanted[-1]
-        digits[axis] = number if last else b.op("rem", number, _number(b, counts[axis]))
-        number = number if last else b.op("div", number, _number(b, counts[axis]))
+        digits[axis] = number if last else b.op("rem", number, number_of(b, counts[axis]))
+        number = number if last else b.op("div", number, number_of(b, counts[axis]))
     return digits
-
-
-def _number(b: Builder, number: int) -> Value:
-    return b.const(number, "u32")
 
 
 def _within(b: Builder, digits: Sequence[Value], inside: Sequence[DigitSpan], everywhere: Sequence[DigitSpan]) -> Value:
@@ -87,8 +83,8 @@ def _within(b: Builder, digits: Sequence[Value], inside: Sequence[DigitSpan], ev
     condition: Value | None = None
     for digit, span, whole in zip(digits, inside, everywhere, strict=False):
         if span != whole:
-            ahead = b.sub(digit, _number(b, span.low)) if span.low else digit
-            condition = b.both(condition, b.op("le", ahead, _number(b, span.high - span.low)))
+            ahead = b.sub(digit, number_of(b, span.low)) if span.low else digit
+            condition = b.both(condition, b.op("le", ahead, number_of(b, span.high - span.low)))
     assert condition is not None
     return condition
 
@@ -118,8 +114,8 @@ class _ThreadWriting:
         index = [self.form(b, part, constant) for part, constant in zip(group.parts, group.at, strict=True)]
         where = None if group.where is None else self.values[group.where]
         if len(values) > 1:
-            index[-1] = index[-1] + self.lanes(len(values))
-            values = [b.emit(Stack(values=tuple(values), axis=self.lanes(len(values)))).result]
+            index[-1] = index[-1] + vector_axis(self.start, len(values))
+            values = [b.emit(Stack(values=tuple(values), axis=vector_axis(self.start, len(values)))).result]
         b.store(memory, values[0], index, where)
 
     def value(self, b: Builder, number: int, groups: Mapping[int, tuple[LoadGroup, int]]) -> Value:
@@ -169,7 +165,7 @@ class _ThreadWriting:
         """Of a single digit it is one comparison in 32 bits."""
         if len(part) == 1 and abs(part[0][1]) == 1:
             ((axis, coefficient),) = part
-            return b.op("ge" if coefficient > 0 else "le", self.digits[axis], _number(b, -constant * coefficient))
+            return b.op("ge" if coefficient > 0 else "le", self.digits[axis], number_of(b, -constant * coefficient))
         return b.op("ge", b.index(self.form(b, part, constant)), b.const(0, "index"))
 
     def loaded(self, b: Builder, group: LoadGroup, lane: int) -> Value:
@@ -184,7 +180,7 @@ class _ThreadWriting:
                     led_back = partial(self.mirrored, once=group.outside is Outside.MIRRORED)
                 index.append(led_back(b, part, constant, unit, dims[position], group.below[position], group.above[position]))
             if group.lanes > 1:
-                index[-1] = index[-1] + self.lanes(group.lanes)
+                index[-1] = index[-1] + vector_axis(self.start, group.lanes)
             self.vectors[group] = b.load(self.start.values[memory], index)
         vector = self.vectors[group]
         if group.lanes == 1:
@@ -193,7 +189,7 @@ class _ThreadWriting:
         return value if group.outside in (None, Outside.WRAPPED) else self.of_the_edge(b, group, lane, value)
 
     def lane(self, b: Builder, group: LoadGroup, lane: int) -> Value:
-        return b.emit(Take(value=self.vectors[group], axis=self.lanes(group.lanes), at=Affine((), lane))).result
+        return b.emit(Take(value=self.vectors[group], axis=vector_axis(self.start, group.lanes), at=Affine((), lane))).result
 
     def of_the_edge(self, b: Builder, group: LoadGroup, lane: int, value: Value) -> Value:
         """The element, or the one that is read instead where the vector lies outside: the vector inside that is next to it was loaded."""
@@ -241,6 +237,3 @@ class _ThreadWriting:
         if below:
             index = b.add(index, b.select(b.op("lt", index, zero), extent, zero))
         return Affine.of(index.name)
-
-    def lanes(self, count: int) -> str:
-        return vector_axis(self.start, count)
