@@ -119,13 +119,10 @@ class ScatterLaunch:
         if self.boxes:
             b.emit(SyncThreads())
 
-    def memory(self, target: ScatterTarget) -> Value:
-        return memory_of(target, self.start)
-
     def change(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], value: Value) -> None:
         """Changes an element by a value of the target's type, where the block puts changes together."""
         if target not in self.boxes:
-            b.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=tuple(index), value=value))
+            b.emit(Atomic(operation=target.monoid, mem=memory_of(target, self.start), index=tuple(index), value=value))
             return
         cell, inside = self._cell(b, target, index)
         with b.when(inside) if inside is not None else nullcontext(b) as inner:
@@ -134,7 +131,7 @@ class ScatterLaunch:
     def before(self, b: Builder, target: ScatterTarget, index: Sequence[Affine], where: Value | None) -> Value:
         """What a launch before has found of an element; anything where it is outside of the block's range."""
         if target.apart not in self.found:
-            return b.load(self.memory(target), index, where)
+            return b.load(memory_of(target, self.start), index, where)
         kept, box = self.found[target.apart]
         cell, inside = self._cell(b, kept, index)
         return b.cast(b.load(box, [cell.name], where if inside is None else b.both(where, inside)), target.dtype)
@@ -156,7 +153,8 @@ class ScatterLaunch:
         if len(boxes) == 1:
             b.emit(Atomic(operation=target.monoid, mem=boxes[0], index=position, value=value, scope="block"))
             return
-        low, high = _halves(b, value)
+        bits = b.cast(value, "u64")
+        low, high = (b.cast(half, "u32") for half in (bits, b.op("shr", bits, b.const(32, "u64"))))
         old = b.emit(Atomic(operation="add", mem=boxes[0], index=position, value=low, scope="block")).result
         carried = b.cast(b.op("lt", b.add(old, low), low), "u32")
         with b.when(b.op("ne", b.add(high, carried), b.const(0, "u32"))) as some:
@@ -167,7 +165,7 @@ class ScatterLaunch:
         if target.copies:
             return None
         nothing = b.const(0, target.dtype)
-        return b.emit(Atomic(operation="add", mem=self.memory(target), index=tuple(index), value=nothing)).result
+        return b.emit(Atomic(operation="add", mem=memory_of(target, self.start), index=tuple(index), value=nothing)).result
 
     def _first(self, target: ScatterTarget, b: Builder) -> Value:
         """The first element of the block's range."""
@@ -211,7 +209,7 @@ class ScatterLaunch:
         with b.loop("cell", self.thread.name, self._count(target, b).name, self.start.threads) as (inner, loop):
             cell = loop.variable if target.capacity is None else inner.add(loop.variable, self._first(target, inner))
             index = [digit.name for digit in inner.digits(cell, dims[1:])]
-            inner.store(box, inner.cast(inner.load(self.memory(target), index), target.kept), [loop.variable.name])
+            inner.store(box, inner.cast(inner.load(memory_of(target, self.start), index), target.kept), [loop.variable.name])
         return box
 
     def _memory(self, type_: Mem, b: Builder) -> Value:
@@ -229,22 +227,15 @@ class ScatterLaunch:
             with inner.loop("copy", 0, target.copies, carried=[nothing]) as (deep, copies):
                 copy = deep.op("and", deep.add(copies.variable, self.thread), deep.const(target.copies - 1, "index"))
                 read = [deep.load(box, [loop.variable.name, copy.name]) for box in boxes]
-                value = read[0] if len(read) == 1 else _joined(deep, read[0], read[1], target.dtype)
+                value = read[0]
+                if len(read) > 1:
+                    low, high = (deep.cast(half, "u64") for half in read)
+                    value = deep.cast(deep.op("or", deep.op("shl", high, deep.const(32, "u64")), low), target.dtype)
                 deep.yield_(deep.op(target.monoid, copies.carried[0], value))
             with inner.when(inner.op("ne", copies.results[0], nothing)) as some:
                 cell = loop.variable if target.capacity is None else some.add(loop.variable, self._first(target, some))
                 index = tuple(Affine.of(digit.name) for digit in some.digits(cell, dims[1:]))
-                some.emit(Atomic(operation=target.monoid, mem=self.memory(target), index=index, value=copies.results[0]))
-
-
-def _halves(b: Builder, value: Value) -> tuple[Value, Value]:
-    """A 64-bit int as two of 32, the low one first."""
-    bits = b.cast(value, "u64")
-    return b.cast(bits, "u32"), b.cast(b.op("shr", bits, b.const(32, "u64")), "u32")
-
-
-def _joined(b: Builder, low: Value, high: Value, dtype: str) -> Value:
-    return b.cast(b.op("or", b.op("shl", b.cast(high, "u64"), b.const(32, "u64")), b.cast(low, "u64")), dtype)
+                some.emit(Atomic(operation=target.monoid, mem=memory_of(target, self.start), index=index, value=copies.results[0]))
 
 
 def memory_of(target: ScatterTarget, start: Start) -> Value:

@@ -1,7 +1,7 @@
 """Sums that data scatter: loops whose iterations meet only in elements that indices from data name, `out[k[i]] += v[i]`. What a loop does
 is recognised here; `scattered_launches.py` has the launches."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compiler.analysis.accesses import depends, update_path, updates
 from compiler.analysis.dependence import LoopKind, NestFacts
@@ -180,8 +180,8 @@ class ScatteredChange:
     where: Value | None
 
 
-Put = Callable[[Builder, ScatteredChange], None]
-"""Makes a change."""
+Put = Callable[[Builder, Sequence[ScatteredChange]], None]
+"""Makes changes."""
 
 
 class ScatterCopy(InstructionCopy):
@@ -236,7 +236,7 @@ class ScatterCopy(InstructionCopy):
                 where = b.both(where, held if holds else b.op("xor", held, b.const(True, "i1")))
             if self.guard is not None:
                 where = b.both(where, self.guard)
-            self.put(b, ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where))
+            self.put(b, [ScatteredChange(update, tuple(map(self.form, update.store.index)), added, where)])
 
     def joined(self, update: ScatteredUpdate, b: Builder) -> Value:
         """The terms of an update as one."""

@@ -3,6 +3,7 @@ beside a sum's own are cleared before, and joined with it after."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -100,10 +101,9 @@ class Scattering:
         align(start, self.facts)
         b = start.out.body
         counts = self.counts(start)
-        total = b.product(counts)
         wide = wide_loads(self.sums, self.facts) if staged else ()
         each = start.threads * (PIECES * lanes_of(wide) if wide else EACH)
-        blocks = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
+        blocks = b.op("div", b.add(b.product(counts), b.const(each - 1, "index")), b.const(each, "index"))
         one, most = b.const(1, "index"), b.const(self.facts.processors, "index")
         capacity = next((target.capacity for target in targets if target.capacity is not None), None)
         ranges = None if capacity is None else self.ranges(start, targets[0], capacity)
@@ -119,14 +119,16 @@ class Scattering:
         terms = self.terms(start)
         methods = {method.mem: method for method in self.methods}
 
-        def put(at: Builder, change: ScatteredChange) -> None:
-            method = methods[change.update.store.mem]
-            ahead = method.ahead(at, launch, change.index, change.where, before)
-            with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
-                if before:
-                    method.put_before(inner, launch, change.index, change.added, ahead)
-                else:
-                    method.put(inner, launch, change.index, change.added, ahead, terms)
+        def put(at: Builder, changes: Sequence[ScatteredChange]) -> None:
+            """Reads all first that it needs of memory."""
+            every = [(change, methods[change.update.store.mem]) for change in changes]
+            ahead = [method.ahead(at, launch, change.index, change.where, before) for change, method in every]
+            for (change, method), seen in zip(every, ahead, strict=True):
+                with at.when(change.where) if change.where is not None else nullcontext(at) as inner:
+                    if before:
+                        method.put_before(inner, launch, change.index, change.added, seen)
+                    else:
+                        method.put(inner, launch, change.index, change.added, seen, terms)
 
         copy = ScatterCopy(start.out, start.values, self.sums, put)
         if before:
@@ -138,11 +140,8 @@ class Scattering:
             else:
                 start.values[value] = b.alloc(mem_of(value), value.name)
         if staged:
-            number = b.index(start.place, "place")
-            if ranges is not None:
-                number = b.add(
-                    b.mul(b.op("div", b.index(Affine.of(start.number.name)), ranges), b.const(start.threads, "index")), launch.thread
-                )
+            own = start.number if ranges is None else b.op("div", b.index(Affine.of(start.number.name)), ranges)
+            number = b.index(Affine.of(own.name) * start.threads + launch.thread.name, "place")
             self.iterate(start, copy, counts, number, b.mul(blocks, b.const(start.threads, "index")), b, wide)
         else:
             self.share(start, copy, launch.thread, counts, b)
@@ -190,15 +189,13 @@ class Scattering:
             indices = [[*map(start.copy.form, op.index[:-1]), first + axis] for op in wide]
             return digits, [inner.load(start.values[op.mem], index) for op, index in zip(wide, indices, strict=True)]
 
-        with b.loop("turn", 0, b.op("div", turns, b.const(PIECES, "index")).name) as (inner, loop):
-            first = inner.add(number, inner.mul(inner.index(Affine.of(loop.variable.name) * PIECES), stride))
-            every = [read(at, inner) for at in (first, inner.add(first, stride))]
-            for digits, tiles in every:
-                self.neighbours(start, copy, digits, wide, tiles, axis, inner)
-        with b.when(b.op("ne", b.op("rem", turns, b.const(PIECES, "index")), b.const(0, "index"))) as inner:
-            last = inner.add(number, inner.mul(inner.sub(turns, inner.const(1, "index")), stride))
-            digits, tiles = read(last, inner)
-            self.neighbours(start, copy, digits, wide, tiles, axis, inner)
+        with b.loop("turn", 0, turns.name, PIECES) as (inner, loop):
+            first = inner.add(number, inner.mul(loop.variable, stride))
+            further = inner.op("lt", inner.add(first, stride), pieces)
+            every = [read(at, inner) for at in (first, inner.select(further, inner.add(first, stride), first))]
+            self.neighbours(start, copy, *every[0], wide, axis, inner)
+            with inner.when(further) as more:
+                self.neighbours(start, copy, *every[1], wide, axis, more)
         copy.there.clear()
         if len(loops) == 1:
             rest = b.index(Affine.of(pieces.name) * lanes + Affine.of(number.name))
@@ -208,44 +205,58 @@ class Scattering:
 
     def share(self, start: Start, copy: ScatterCopy, thread: Value, counts: Sequence[Value], b: Builder) -> None:
         """A block's share of the iterations, `EACH` of a thread."""
-        each = start.threads * EACH
-        first = Affine.of(start.number.name) * each
-        last = b.op("min", b.index(first + each), b.product(counts))
-        with b.loop("place", first + Affine.of(thread.name), last.name, start.threads) as (inner, loop):
-            self.variables(start, loop.variable, counts, inner)
-            copy.iteration(inner)
+        first = Affine.of(start.number.name) * (start.threads * EACH)
+        last = b.op("min", b.index(first + start.threads * EACH), b.product(counts))
+        places = [b.index(first + thread.name + turn * start.threads) for turn in range(EACH)]
+        with b.branch(b.op("lt", places[-1], last)) as (whole, part, _):
+            self.together(start, copy, [partial(self.variables, start, place, counts) for place in places], whole)
+            with part.loop("place", places[0].name, last.name, start.threads) as (inner, loop):
+                self.variables(start, loop.variable, counts, inner)
+                copy.iteration(inner)
 
     def neighbours(
-        self, start: Start, copy: ScatterCopy, digits: Sequence[Value], wide: Sequence[Load], tiles: Sequence[Value], axis: str, b: Builder
+        self, start: Start, copy: ScatterCopy, digits: Sequence[Value], tiles: Sequence[Value], wide: Sequence[Load], axis: str, b: Builder
     ) -> None:
-        """Iterations side by side, of which some loads are there. They check together: where one fails, each is done by itself."""
+        """Iterations side by side, of which some loads are there."""
         self.outside(start, digits, b)
         variable, lanes = self.sums.nest.inner.variable, lanes_of(wide)
+
+        def enter(item: int, at: Builder) -> None:
+            start.values[variable] = at.index(Affine.of(digits[-1].name) * lanes + item, variable.name)
+            copy.there = {op: taken(at, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
+
+        self.together(start, copy, [partial(enter, item) for item in range(lanes)], b)
+
+    def together(self, start: Start, copy: ScatterCopy, entries: Sequence[Callable[[Builder], None]], b: Builder) -> None:
+        """Iterations whose variables `entries` make known: they are checked together, and have read all before they change anything.
+        Where a check fails, or they store elsewhere, they are done one by one."""
         body = [*self.sums.nest.between, *self.sums.nest.inner.body.body]
-        together = any(isinstance(op, Check) for op in body) and not any(op.regions for op in body) and not self.sums.other_stores
-        checked, guarding, known = None, copy.guarding, list[dict[Value, Value]]()
-        for item in range(lanes):
-            start.values[variable] = b.index(Affine.of(digits[-1].name) * lanes + item, variable.name)
-            copy.there = {op: taken(b, tile, axis, item) for op, tile in zip(wide, tiles, strict=True)}
-            if together:
-                copy.guarding, copy.guard = True, None
-                copy.all([op for op in body if op not in self.sums.updates], b)
-                checked = checked if copy.guard is None else b.both(checked, copy.guard)
-                known.append(dict(start.values))
-            else:
-                copy.iteration(b)
-        copy.guarding, copy.guard = guarding, None
-        if checked is None:
+        guarding, known, checked = copy.guarding, list[dict[Value, Value]](), b.const(True, "i1")
+        last = max((place for place, op in enumerate(body, 1) if isinstance(op, Check)), default=0)
+        if any(op.regions for op in body) or self.sums.other_stores or self.own or not self.sums.updates.keys().isdisjoint(body[:last]):
+            self.one_by_one(copy, entries, b)
             return
+        for enter in entries:
+            enter(b)
+            copy.guarding, copy.guard = True, None
+            copy.all([op for place, op in enumerate(body) if place < last or op in copy.there], b)
+            checked = checked if copy.guard is None else b.both(checked, copy.guard)
+            known.append(dict(start.values))
+        copy.guarding, copy.guard = guarding, None
         with b.branch(checked) as (yes, no, _):
+            changes, put = list[ScatteredChange](), copy.put
+            copy.put = lambda at, more: changes.extend(more)
             for values in known:
                 start.values.update(values)
-                copy.all([op for op in body if op in self.sums.updates], yes)
-            copy.there = {}
-            with no.loop("item", 0, lanes, unroll=1) as (inner, loop):
-                first = Affine.of(digits[-1].name) * lanes
-                start.values[variable] = inner.index(first + loop.variable.name, variable.name)
-                copy.iteration(inner)
+                copy.all([op for op in body[last:] if op not in copy.there], yes)
+            copy.put = put
+            put(yes, changes)
+            self.one_by_one(copy, entries, no)
+
+    def one_by_one(self, copy: ScatterCopy, entries: Sequence[Callable[[Builder], None]], b: Builder) -> None:
+        for enter in entries:
+            enter(b)
+            copy.iteration(b)
 
     def outside(self, start: Start, digits: Sequence[Value], b: Builder) -> None:
         """The variables of the loops around the innermost one."""
@@ -263,7 +274,9 @@ class Scattering:
 
     # ---- memories apart ----
 
-    def each_cell(self, method: ScatterSum, name: str, act: "Act") -> Launch:
+    def each_cell(
+        self, method: ScatterSum, name: str, act: Callable[[Builder, Start, ScatterSum, Sequence[Affine], Value], None]
+    ) -> Launch:
         """A thread for each element of a memory."""
         start = Start(self.around, f"{self.number}_{method.mem.name}_{name}", (BLOCK, 1, 1))
         b, cells = start.out.body, mem_of(method.mem).dims
@@ -281,7 +294,3 @@ class Scattering:
         mem = start.values[method.mem]
         new = method.joined(b, b.load(mem, index), lambda target: b.load(memory_of(target, start), index), terms)
         b.store(mem, new, index)
-
-
-Act = Callable[[Builder, Start, ScatterSum, Sequence[Affine], Value], None]
-"""What the thread of an element does."""
