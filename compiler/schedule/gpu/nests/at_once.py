@@ -111,6 +111,9 @@ class AtOnce(Cooperation):
         self.silent = False
         """Whether nothing is stored."""
 
+    singly = False
+    """Whether what is left of turns is done one by one: reads are near."""
+
     def all_of_row(self, body: Sequence[Instruction], held: Sequence[int], number: int, b: Builder) -> None:
         """All that a row takes. `held`: numbers of elements of which a thread keeps what it reads, the least first, where the loops go over
         the same; `number`: of the threads that share it."""
@@ -186,6 +189,8 @@ class AtOnce(Cooperation):
             for own in self.computed(loop, [Piece(inner.index(first + stride * turn), width) for turn in turns], failed, inner):
                 values = self.with_all(loop, own, values, None, inner)
             inner.yield_(*values)
+        if width == 1 and self.singly:
+            return self.one_by_one(loop, behind, end, number, stride, walked.results, failed, b)
         with b.branch(b.op("lt", behind, stop) if width == 1 else fits, [value.type for value in cells]) as (rest, few, both):
             own_, last = rest.cast(number, "i32"), rest.cast(rest.sub(stop, behind), "i32")
             ahead = [rest.add(own_, rest.const(stride * turn, "i32")) for turn in turns]

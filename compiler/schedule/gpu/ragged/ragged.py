@@ -94,7 +94,8 @@ class RowShape:
 
     def words(self, names: str, over: str) -> str:
         if self.together:
-            return f"{names}: a block several iterations, its threads share {over} of all of them equally, in pieces of 16 bytes"
+            who = "a thread" if self.lanes == 1 else f"{self.lanes} lanes"
+            return f"{names}: {who} an iteration, from what its block copies of all of its iterations, in pieces of 16 bytes"
         who = "a thread" if self.lanes == 1 else "a block" if self.by_block else f"{self.lanes} lanes"
         long = "" if self.long is None else f"; where {over} is longer than {self.long}, the block"
         pieces = ", in pieces of 16 bytes" if self.pieces and (self.wide or self.by_block) else ""
@@ -333,6 +334,8 @@ class LaneCooperation(RowWork):
         words = self.start.out.body.emit(SharedAlloc(type=Mem("u32", (count,), space=Space.SHARED)), "words").result
         own = b.both(self.long, b.both(self.inside, self.leading))
         ballot = b.cast(b.emit(Vote(operation="ballot", predicate=own)).result, "u32")
+        if self.shape.together:
+            b.emit(SyncThreads())  # those of the last batch are still read
         b.store(words, ballot, [b.op("div", self.thread, b.const(self.lanes, "index")).name])
         b.emit(SyncThreads())
         found, zero, one = b.const(0, "u32"), b.const(0, "u32"), b.const(1, "u32")

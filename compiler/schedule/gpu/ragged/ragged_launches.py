@@ -86,28 +86,46 @@ class _Launch:
             given = start, rows.spreads, self.barriers, shape, rows.known.machine.lanes
             late = None if rows.late is None else b.load(start.workspaces[start.around.others[rows.late]], [0])
             if rows.staged is not None:
-                staged = StagedCooperation(*given, rows.staged)
-                with staged.shares(b.product(self.counts), b) as inner:
-                    self.by_lanes(staged, late, inner)
-                counts = (Affine.of(staged.blocks.name),)
+                staged, all_rows = StagedCooperation(*given, rows.staged), b.product(self.counts)
+                counts = (Affine.of(staged.blocks(all_rows, b).name),)
+                self.by_batches(staged, late, all_rows, b)
             else:
                 work, share = LaneCooperation(*given), start.threads // shape.lanes
                 each, lanes = (b.const(number, "index") for number in (work.lanes // shape.lanes, shape.lanes))
                 own = b.op("div", work.thread, lanes)
                 work.begin(b.index(Affine.of(start.number.name) * share), each, own, b.product(self.counts), b)
                 self.by_lanes(work, late, b)
+                if work.long is not None:
+                    self.long_rows(work, b)
         launch = start.finish(counts, share)
         if (info := launch.function.kernel_info) is not None:
             launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(prod(launch.block), shape.resident // shape.threads))
         return launch
 
-    def by_lanes(self, work: LaneCooperation, late: Value | None, b: Builder) -> None:
-        """The rows with which the block begins. `late`: where it isn't 0, none."""
+    def by_lanes(self, work: LaneCooperation, late: Value | None, b: Builder, bounds: bool = False) -> None:
+        """The rows with which the block begins; their `bounds` alone. `late`: where it isn't 0, none."""
         work.digits(self.rows.nest, work.row, self.counts, b)
         if late is not None:
             work.only_where(b.op("eq", late, b.const(0, "u32")), b)
-        work.own(self.rows.own, b)
-        work.all_of_row(self.rows.body, self.rows.shape.held, self.rows.shape.lanes, b)
-        if work.long is not None:
-            with work.long_rows(b) as (inner, row):
-                self.by_block(row, inner)
+        if bounds and isinstance(work, StagedCooperation):
+            work.all(work.staged.before, b)
+            work.begins(work.loop, b)
+        else:
+            work.own(self.rows.own, b)
+            work.all_of_row(self.rows.body, self.rows.shape.held, self.rows.shape.lanes, b)
+
+    def by_batches(self, work: StagedCooperation, late: Value | None, rows: Value, b: Builder) -> None:
+        """All rows of the block, of which it copies what they read; then those that are left to it."""
+        work.stage(lambda number, inner: work.digits(self.rows.nest, number, self.counts, inner), rows, b)
+        with work.batches(b) as inner:
+            self.by_lanes(work, late, inner)
+            if work.long is not None:
+                work.leave(inner)
+        if self.rows.shape.long is not None:
+            with work.when_left(b) as some, work.batches(some) as inner:
+                self.by_lanes(work, late, inner, bounds=True)
+                self.long_rows(work, inner)
+
+    def long_rows(self, work: LaneCooperation, b: Builder) -> None:
+        with work.long_rows(b) as (inner, row):
+            self.by_block(row, inner)
