@@ -61,6 +61,10 @@ def declared_dims(body: Body, declared: DeclaredResult) -> tuple[Affine | None, 
             continue
         with body.here.sizing(dim):
             extent = number(body, dim)
+        if extent.form is None and extent.factors and not body.final:
+            body.factors |= extent.factors  # with numbers for them it is one
+            dims.append(None)
+            continue
         if extent.form is None:
             raise fault("0303", "a result's extent must be known at launch", dim.span, hint="use ints and size names")
         dims.append(extent.form)
