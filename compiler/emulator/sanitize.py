@@ -13,6 +13,7 @@ from compiler.emulator.findings import ThreadFindings, outside, thread_words
 from compiler.emulator.lane_memory import each, late_copies
 from compiler.emulator.screen import Elements, Order, Screened, Unsure
 from compiler.emulator.segments import SegmentTranslator, kernel_of
+from compiler.emulator.tile_memory import carried
 from compiler.emulator.translate_threads import LANES
 from compiler.emulator.warpgroups import settled_sums
 from compiler.emulator.watch import Shadow, Watched
@@ -228,6 +229,7 @@ def _accessed(
 ) -> Array:
     """Which elements lie inside, of those that `where` wants; each is told."""
     wanted = np.ones(extents, np.bool_) if where is None else np.broadcast_to(where, extents)
+    index = carried(index, shape) if isinstance(op, Load | Store) and op.align is not None else index
     places = [np.broadcast_to(part, extents) for part in index]
     inside = wanted.copy()
     for part, extent in zip(places, shape, strict=True):

@@ -32,11 +32,20 @@ def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[in
     return ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {element} in a memory of shape {dims}"))
 
 
+def carried(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where elements of a vector are that goes on behind the end of a row, or begins before it."""
+    rows, column = list(index), index[-1]
+    for place in range(len(shape) - 1, 0, -1):
+        over, rows[place] = np.floor_divide(column, max(shape[place], 1)), np.mod(column, max(shape[place], 1))
+        column = rows[place - 1] = rows[place - 1] + over
+    return tuple(rows)
+
+
 def tile_load(
     memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Load
 ) -> Array:
     if op.align is not None:
-        return _aligned_load(memory, dtype, index, where, fill, shape, op)
+        return _aligned_load(memory, dtype, carried(index, memory.shape), where, fill, shape, op)
     inside = _inside(index, memory.shape)
     everywhere = np.count_nonzero(inside) == inside.size
     if everywhere and where is not None and memory.size and np.count_nonzero(where) == np.size(where):
@@ -77,6 +86,7 @@ def _require_aligned(memory: Array, index: tuple[Any, ...], where: Any, shape: t
 def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Store) -> None:
     shape = np.broadcast_shapes(*(np.shape(i) for i in index), np.shape(value), np.shape(where if where is not None else 0))
     if op.align is not None:
+        index = carried(index, memory.shape)
         _require_aligned(memory, index, where, shape, op)
     inside = np.broadcast_to(_inside(index, memory.shape), shape)
     wanted = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where, shape)

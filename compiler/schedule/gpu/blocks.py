@@ -307,7 +307,7 @@ class _Scheduling:
             self.words.append(f"blocks of {plan.lines} lines, whose other threads bring {plan.steps} steps at once{rows}")
             return launch_staged(plan, nest, self.cooperation(start, Region(), {}), start, group, self.known)
         turns = turns_of(nest, self.facts, self.known) if self.block(BLOCK) == (BLOCK, 1, 1) and not self.own(nest) else None
-        threads = few if marches else BLOCK if turns is None else turns.threads
+        threads = few if marches else BLOCK
         start = Start(around, name, self.block(threads))
         b = start.out.body
         work = self.cooperation(start, Region(), {})

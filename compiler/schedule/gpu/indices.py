@@ -55,21 +55,12 @@ def banded(b: Builder, number: Value, down: Value, across: Value, rows: int) -> 
 
 
 def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
-    """The places one further, the last one fastest: digits of a number, without the divisions, which would take longer than the copies
-    that wait for them."""
-    digits: list[Value] = []
-    over: Value | None = None
-    for position, count in zip(reversed(places[1:]), reversed(counts[1:]), strict=True):
-        further = b.add(position, b.const(1, "index"))
-        further = further if over is None else b.select(over, further, position)
-        over = b.op("eq", further, count)
-        digits.append(b.select(over, b.const(0, "index"), further))
-    first = b.add(places[0], b.const(1, "index"))
-    return [first if over is None else b.select(over, first, places[0]), *reversed(digits)]
+    """The places one further, the last one fastest."""
+    return further(b, places, [*[b.const(0, "index")] * (len(places) - 1), b.const(1, "index")], counts)
 
 
 def further(b: Builder, digits: Sequence[Value], step: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
-    """The digits of a number and those of a step, added: without the divisions again."""
+    """The digits of a number and those of a step, added: without the divisions again, which would take longer than what waits for them."""
     added: list[Value] = []
     carry: Value | None = None
     for digit, other, count in zip(reversed(digits[1:]), reversed(step[1:]), reversed(counts[1:]), strict=True):
