@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.hir.gpu import Atomic
 from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.memory import Store
-from compiler.hir.tensor_core import WarpMma
 from compiler.schedule.gpu.products import copied_operands, three_products
 from compiler.schedule.gpu.reuse import register_tiles
 from tests.kernels.checks import DTYPES
@@ -355,7 +353,7 @@ def test_copies_of_triangles_end_with_them(dtype: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("n", "m"), [(700, 45), (513, 17), (384, 100)])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("bounds", ["0..i + 1", "i + 1..K"])
-def test_triangles_of_f64_on_tensor_cores(bounds: str, target: str, n: int, m: int) -> None:
+def test_triangles_of_f64_by_few_columns(bounds: str, target: str, n: int, m: int) -> None:
     """Blocks share the sums of few tiles: the longest have as many as there are pieces, short ones a block. What takes no part may be
     infinite or NaN."""
     a, b = (_RANDOM.standard_normal(shape) for shape in ((n, n), (n, m)))
@@ -366,7 +364,4 @@ def test_triangles_of_f64_on_tensor_cores(bounds: str, target: str, n: int, m: i
     text = PRODUCT.replace("N, K]", "N, N, f64]").replace("K, M]", "N, M, f64]")
     low, high = bounds.replace("K", "N").split("..")
     made: Any = zynml.compile(text.replace("LOW", low).replace("HIGH", high), device=f"emulator:{target}")
-    launches = made._session.launches_like([f"a={n}x{n}:f64, b={n}x{m}:f64"], f"emulator:{target}")[0].threads.functions
-    ops = [op for function in launches for top in function.body.body for op in top.walk()]
-    assert any(isinstance(op, WarpMma) for op in ops) and any(isinstance(op, Atomic) for op in ops)
     np.testing.assert_allclose(made.f(a, b), expected, rtol=1e-10, atol=1e-10)

@@ -180,7 +180,7 @@ def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
 
 
 def bounded_sum(function: HirFunction) -> SumOfLoads | None:
-    """The one sum of a field, of floats of two memories, if terms take part between bounds, each of one operand's places alone."""
+    """The one sum of a field, of floats of up to 32 bits, if terms take part between bounds, each of one operand's places alone."""
     described = only_product(function)
     if described is None or not isinstance(target := described.op, Reduce) or described.windows or not (described.m and described.n):
         return None
@@ -189,7 +189,7 @@ def bounded_sum(function: HirFunction) -> SumOfLoads | None:
     a, b = (_converted(operand, to) for operand in (described.a, described.b))
     if a is None or b is None or "reassoc" not in target.flags or not _alike(a, b):
         return None
-    if dtype_of(a.results[0]) not in ("f16", "bf16", "f32", "f64"):
+    if dtype_of(a.results[0]) not in ("f16", "bf16", "f32"):
         return None
     known = [constraints_of(guard) for guard in guards]
     bounds = tuple(restricting([form for forms in known for form in forms or ()], function.axes))

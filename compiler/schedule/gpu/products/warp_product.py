@@ -265,8 +265,7 @@ def _is_rows(function: HirFunction, one: WarpOperand, other: WarpOperand) -> boo
     return one.axis not in last or other.axis in last
 
 
-TILES = [(128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 96, 4, 2), (128, 64, 4, 2), (128, 48, 4, 1)]
-TILES += [(64, 128, 2, 4), (64, 96, 2, 2), (64, 64, 2, 2)]
+TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
 """Rows, columns, and warps down and across."""
 SHORT_TILE = 64 * 128
 """Of a sum that one stage holds."""
@@ -274,7 +273,7 @@ BORDER = 48
 """Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
 RATE, BEGUN = 64, 2
 """Products of f64 that a multiprocessor comes to in a cycle; and steps that pass until the first copies are there."""
-PARTS, LEAST_STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 8
+PARTS, LEAST_STEPS = (1,), 8
 """Blocks that may share a sum, and steps that each has at least."""
 GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""

@@ -1,27 +1,24 @@
 """Rows of a ragged axis that lie behind each other, by the threads of a block: it copies what all of its rows read into shared memory, 16
-bytes at a time, and a thread a row, or a few, reads there what its row has. What data say where is read before that, by threads that have
-as many elements each, whatever the rows' lengths. Where a block's rows lie elsewhere, or are far more than they should be, or a check
-fails, threads read their rows by themselves (Greathouse and Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR
-storage format, 2014)."""
+bytes at a time, and a thread a row reads there what its row has. Where a block's rows lie elsewhere, or are far more than they should be,
+threads read their rows by themselves (Greathouse and Daga, Efficient sparse matrix-vector multiplication on GPUs using the CSR storage
+format, 2014). Rows that look up what data say keep their lanes: small blocks have more of these reads under way."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.control import For
-from compiler.hir.core import dtype_of
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Effect, Instruction, Value
-from compiler.hir.memory import Check, Load, mem_of
-from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.hir.memory import Load, mem_of
+from compiler.hir.types import Mem, Space, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.lanes import power_of_two
-from compiler.schedule.gpu.need import depending, read_names
-from compiler.schedule.gpu.nests.at_once import Piece, is_joining, overlaps, stores
+from compiler.schedule.gpu.nests.at_once import overlaps, stores
 from compiler.schedule.gpu.nests.barriers import Barriers
 from compiler.schedule.gpu.nests.spread import Spread
 from compiler.schedule.gpu.pieces import loads_in_pieces
@@ -30,14 +27,14 @@ from compiler.schedule.gpu.scattered.scatter_targets import most_elements
 from compiler.schedule.stages import Start, iterations
 from runtime.records import evolve, frozen
 
-SHORT, LOOKED_UP = 32, 64
-"""Elements of a mean row from which on its lanes read it as fast by themselves; where data say what is read."""
+SHORT = 32
+"""Elements of a mean row from which on its lanes read it as fast by themselves."""
 
-THREADS, RESIDENT, LOOKING_UP = 256, 1536, 1024
-"""Of a block, and of a multiprocessor; where data say what is read."""
+THREADS, RESIDENT = 256, 1536
+"""Of a block, and of a multiprocessor."""
 
-BYTES, WITH_VALUES = 16 * 1024, 32 * 1024
-"""Of shared memory that a block has for what it copies; for that and what elements come to."""
+BYTES = 16 * 1024
+"""Of shared memory that a block has for what it copies."""
 
 FILLED = 4 / 5
 """How much of its copies the rows of a block should fill."""
@@ -45,14 +42,13 @@ FILLED = 4 / 5
 
 @frozen(eq=False)
 class StagedRows:
-    """`loads`: what is read of the rows' elements, of which a block copies so many; `before`: what a row does before its loop; `values`:
-    what elements come to that threads look up first; `blocks`: that the device holds, about. `small`: whether there are fewer than 2^32
-    rows and elements; `copies`: whether copies go on by themselves."""
+    """`loads`: what is read of the rows' elements, of which a block copies so many; `before`: what a row does before its loop; `blocks`:
+    that the device holds, about. `small`: whether there are fewer than 2^32 rows and elements; `copies`: whether copies go on by
+    themselves."""
 
     loads: tuple[Load, ...]
     elements: int
     before: tuple[Instruction, ...]
-    values: tuple[Value, ...]
     blocks: int
     small: bool
     copies: bool
@@ -63,41 +59,22 @@ def staged_rows(nest: Spread, spreads: Mapping[For, Spread], shape: RowShape, kn
     if len(spreads) != 1 or shape.by_block or shape.across:
         return None
     ((loop, spread),) = spreads.items()
-    body, found = [*nest.between, *nest.inner.body.body], looked_up(loop)
-    if stores(loop) or loop not in body or not overlaps(spread) or shape.mean >= (LOOKED_UP if found else SHORT):
+    body = [*nest.between, *nest.inner.body.body]
+    if stores(loop) or loop not in body or not overlaps(spread) or shape.mean >= SHORT or looked_up(loop):
         return None
     before = body[: body.index(loop)]
     loads = loads_in_pieces(loop, known)
     walked = [op for op in loop.body.body if isinstance(op, Load) and loop.variable.name in op.symbols]
     if set(walked) != set(loads) or not loads or any(not isinstance(op, Load) and op.effects is not Effect.PURE for op in before):
         return None
-    values = list[Value]()
-    if found:
-        given = [*(outer.variable for outer in nest.loops), *(result for op in before for result in op.results)]
-        if not _are_alike(loop, given):
-            return None
-        late = {name for op in loop.body.body if is_joining(op, loop) for name in read_names(op)}
-        values = [result for op in loop.body.body if not is_joining(op, loop) for result in op.results if result.name in late]
-        if any(not isinstance(value.type, Tile) or value.type.axes or value.type.dtype == "i1" for value in values):
-            return None
-    sizes = [bytes_of(mem_of(op.mem).dtype) for op in loads] + [bytes_of(dtype_of(value)) for value in values]
-    elements = (WITH_VALUES if values else BYTES) // sum(sizes) // ALIGNMENT * ALIGNMENT
+    sizes = [bytes_of(mem_of(op.mem).dtype) for op in loads]
+    elements = BYTES // sum(sizes) // ALIGNMENT * ALIGNMENT
     most = [most_elements(dims, known) for dims in ([mem_of(loads[0].mem).dims[0]], [iterations(outer) for outer in nest.loops])]
-    lanes = 1 if shape.mean < SHORT else min(known.machine.lanes, power_of_two(shape.mean // 8))
-    resident = LOOKING_UP if found else RESIDENT
-    copies, blocks = known.machine.has(Feature.ASYNC_COPIES), power_of_two(known.processors * resident // THREADS)
+    copies, blocks = known.machine.has(Feature.ASYNC_COPIES), power_of_two(known.processors * RESIDENT // THREADS)
     few = all(count is not None and count < 1 << 32 for count in most)
-    staged = StagedRows(loads, elements, tuple(before), tuple(values), blocks, few, copies)
+    staged = StagedRows(loads, elements, tuple(before), blocks, few, copies)
     long = shape.long and LONG * max(shape.mean, LEAST)
-    return evolve(shape, lanes=lanes, threads=THREADS, resident=resident, turns=TURNS, wide=False, together=True, long=long), staged
-
-
-def _are_alike(loop: For, given: Sequence[Value]) -> bool:
-    """Whether all rows do the same with their elements: nothing that they do depends on what is `given` to each."""
-    ops = loop.body.body
-    own = depending(given, ops)
-    late = [op for op in ops if is_joining(op, loop)]
-    return not any(own & read_names(op) for op in ops) and not any(isinstance(op, Load | Check) for op in late)
+    return evolve(shape, lanes=1, threads=THREADS, resident=RESIDENT, turns=TURNS, wide=False, together=True, long=long), staged
 
 
 class StagedCooperation(LaneCooperation):
@@ -111,8 +88,7 @@ class StagedCooperation(LaneCooperation):
         super().__init__(start, spreads, barriers, shape, warp)
         self.staged, self.group, ((self.loop, _),) = staged, start.threads // shape.lanes, spreads.items()
         self.copied = {load.mem: self._shared(mem_of(load.mem).dtype, staged.elements) for load in staged.loads}
-        self.computed_before = {value: self._shared(dtype_of(value), staged.elements) for value in staged.values}
-        self.marks, self.inside_tile = self._shared("u32", 2), False
+        self.marks, self.inside_tile = self._shared("u32", 1), False
 
     def _shared(self, dtype: str, count: int) -> Value:
         return self.start.out.body.emit(SharedAlloc(type=Mem(dtype, (count,), space=Space.SHARED, align=ALIGNMENT)), "staged").result
@@ -146,8 +122,7 @@ class StagedCooperation(LaneCooperation):
         for load in self.staged.loads:
             fits = b.both(fits, b.op("le", high, b.index(self.copy.form(mem_of(load.mem).dims[0]))))
         with b.when(self.first) as one:
-            for mark in range(2):
-                one.store(self.marks, one.const(0, "u32"), [mark])
+            one.store(self.marks, one.const(0, "u32"), [0])
         with b.when(fits) as some:
             for load in self.staged.loads:
                 self.copy_all(load, some)
@@ -156,11 +131,6 @@ class StagedCooperation(LaneCooperation):
                 some.emit(AsyncWait())
         b.emit(SyncThreads())
         self.fits = fits
-        if self.staged.values:
-            with b.when(fits) as some:
-                self.compute_before(some)
-            b.emit(SyncThreads())
-            self.fits = b.both(fits, b.op("eq", b.load(self.marks, [1]), b.const(0, "u32")))
 
     def copy_all(self, load: Load, b: Builder) -> None:
         """The elements of a memory: in pieces, but for those behind its last whole one."""
@@ -177,36 +147,6 @@ class StagedCooperation(LaneCooperation):
         with b.loop("left", Affine.of(behind.name) + Affine.of(self.thread.name), self.end_at.name, threads, unroll=1) as (inner, walked):
             place = Affine.of(walked.variable.name)
             inner.store(shared, inner.load(source, [place]), [place - self.begin_at.name])
-
-    def compute_before(self, b: Builder) -> None:
-        """What the elements of all rows come to, of which each thread has as many; behind the last one that is done again."""
-        failed = b.slot(b.const(False, "i1")) if any(isinstance(op, Check) for op in self.early(self.loop)) else None
-        last, step = b.sub(self.end_at, b.const(1, "index")), self.start.threads * TURNS
-        self.inside_tile = True
-        with b.loop("element", self.low.name, self.end_at.name, step, unroll=1) as (inner, walked):
-            own = Affine.of(walked.variable.name) + Affine.of(self.thread.name)
-            places = [inner.index(own + turn * self.start.threads) for turn in range(TURNS)]
-            items = [Piece(inner.op("min", place, last), 1) for place in places]
-            for place, (values,) in zip(places, super().computed(self.loop, items, failed, inner), strict=True):
-                there = inner.op("le", place, last)
-                for value, shared in self.computed_before.items():
-                    inner.store(shared, values[value], [Affine.of(place.name) - self.begin_at.name], there)
-        self.inside_tile = False
-        if failed is not None:
-            with b.when(b.get(failed)) as wrong:
-                wrong.store(self.marks, wrong.const(1, "u32"), [1])
-
-    def computed(
-        self, loop: For, items: Sequence[Piece], failed: Value | None, b: Builder, inside: Sequence[Value | None] = ()
-    ) -> list[list[dict[Value, Value]]]:
-        if not self.inside_tile or not self.staged.values:
-            return super().computed(loop, items, failed, b, inside)
-        own = list[list[dict[Value, Value]]]()
-        for item in items:
-            place = item.place(0)
-            read = {value: b.load(shared, [place - self.begin_at.name]) for value, shared in self.computed_before.items()}
-            own.append([{loop.variable: b.index(place), **read}])
-        return own
 
     def guarded(self, op: Instruction, guard: Value | None, failed: Value | None, b: Builder) -> Value | None:
         """What is copied is read there."""
