@@ -33,7 +33,7 @@ def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[in
 
 
 def carried(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Where elements of a vector are that goes on behind the end of a row, or begins before it."""
+    """Where elements of a vector are that goes on behind the end of a row, or begins before it, in a memory without gaps."""
     rows, column = list(index), index[-1]
     for place in range(len(shape) - 1, 0, -1):
         over, rows[place] = np.floor_divide(column, max(shape[place], 1)), np.mod(column, max(shape[place], 1))
@@ -45,7 +45,8 @@ def tile_load(
     memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Load
 ) -> Array:
     if op.align is not None:
-        return _aligned_load(memory, dtype, carried(index, memory.shape), where, fill, shape, op)
+        index = carried(index, memory.shape) if memory.flags.c_contiguous else index
+        return _aligned_load(memory, dtype, index, where, fill, shape, op)
     inside = _inside(index, memory.shape)
     everywhere = np.count_nonzero(inside) == inside.size
     if everywhere and where is not None and memory.size and np.count_nonzero(where) == np.size(where):
@@ -86,7 +87,7 @@ def _require_aligned(memory: Array, index: tuple[Any, ...], where: Any, shape: t
 def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Store) -> None:
     shape = np.broadcast_shapes(*(np.shape(i) for i in index), np.shape(value), np.shape(where if where is not None else 0))
     if op.align is not None:
-        index = carried(index, memory.shape)
+        index = carried(index, memory.shape) if memory.flags.c_contiguous else index
         _require_aligned(memory, index, where, shape, op)
     inside = np.broadcast_to(_inside(index, memory.shape), shape)
     wanted = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where, shape)
