@@ -5,7 +5,7 @@ what follows them is what `place` finds in the field."""
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.core import Contract, Convert, Reduce, dtype_of
 from compiler.hir.field_copy import FreshNames
 from compiler.hir.instruction import Value
@@ -52,6 +52,10 @@ class ProductTiles(Placing):
     def ends_with_memory(self, load: Load) -> bool:
         extent = self.field.axes[self.along]
         return any(form == Affine.of(self.along) and size == extent for form, size in zip(load.index, mem_of(load.mem).dims, strict=True))
+
+    def is_none(self, quotient: FloorDiv) -> bool:
+        """Tiles keep quotients: roles read what these are of, outside of the loops where they are 0."""
+        return False
 
     def marks(self, plan: AxisPlan) -> dict[str, Any]:
         marks: dict[str, Any] = {"axis": plan.axis, "place": plan.place}

@@ -8,7 +8,6 @@ a gap of 32 bytes behind them.
 The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
@@ -27,7 +26,6 @@ from compiler.schedule.gpu.products.shared_tiles import MatrixTile
 from compiler.schedule.gpu.products.warp_product import GAP, CopyMethod, WarpOperand, WarpProduct
 from compiler.schedule.gpu.rewrites.windows import WindowProduct, added_again
 from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
-from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block
 from compiler.schedule.gpu.tiles.taking_part import long_before_short
 from compiler.schedule.region import Target, TileRegion
 from compiler.schedule.table import SIMD
@@ -296,32 +294,22 @@ class WarpProductLaunch(MatrixBlocks):
         extents.append(self.field.axes[self.product.b.axis].ceildiv(product.columns))
         counts = [b.count(extent) for extent in extents]
         total, bounds = b.product(counts), [(form, product.walked) for form in product.bounds]
-        with self.blocks(b.mul(total, b.const(product.parts, "index")), region, ()) as (inner, block):
+        with self.blocks(total, region, ()) as (inner, number):
             body = inner.builder
-            number = block if product.parts == 1 else small(body, "rem", block, total)
-            tile = self.tile(inner, long_before_short(self.field, body, number, total, self.own, bounds), counts)
+            self.tile(inner, long_before_short(self.field, body, number, total, self.own, bounds), counts)
             own = {product.a.axes[0]: (self.first_row, product.rows), product.b.axis: (inner.starts[product.b.axis], product.columns)}
             first, steps = self.taking_part(inner, product.bounds, product.sum, product.depth, own)
             for axis in product.outer:
                 steps = body.mul(steps, body.count(self.field.axes[axis]))
-            if product.parts == 1:
-                self.multiplied(group, inner, first, steps)
-                return
-            part, one = small(body, "div", block, total), body.const(1, "index")
-            each = body.index(self.field.axes[product.sum].ceildiv(product.depth * product.parts))
-            count = body.op("max", body.op("div", body.add(steps, body.sub(each, one)), each), one)
-            self.part, low = BlockPart(part, count, product.parts, tile, extents), body.mul(part, each)
-            with body.when(body.op("lt", part, count)) as into:
-                self.multiplied(group, inner.inside(into, ()), first + low.name, into.op("min", into.sub(steps, low), each))
+            self.multiplied(group, inner, first, steps)
 
-    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> list[Affine]:
+    def tile(self, region: TileRegion, number: Value, counts: Sequence[Value]) -> None:
         """The place of the block's tile: in bands of rows."""
         b, product = region.builder, self.product
         down, across = counts[-2:]
         matrix = b.mul(down, across)
         rest, block = small(b, "div", number, matrix), small(b, "rem", number, matrix)
-        digits = small_digits(b, rest, counts[:-2])[1:]
-        self.enter_matrix(region, digits)
+        self.enter_matrix(region, small_digits(b, rest, counts[:-2])[1:])
         row, column = banded(b, block, down, across, BAND)
         self.first_row = Affine.of(row.name) * product.rows
         columns = self.product.b.axis
@@ -329,7 +317,6 @@ class WarpProductLaunch(MatrixBlocks):
         if self.product.a.across:
             region.starts[self.product.a.axis] = self.first_row
         region.axes |= {*self.own, *self.batch}
-        return [Affine.of(digit.name) for digit in (*digits, row, column)]
 
     # ---- the sum ----
 
@@ -389,22 +376,19 @@ class WarpProductLaunch(MatrixBlocks):
         column = region.starts[product.b.axis] + first_column + across + Affine.of(names["column"]) * product.kind.b.shape[0]
 
         def element(b: Builder, places: Mapping[str, Affine]) -> TileRegion:
-            return self.standing(final, b, row.substitute(places), column.substitute(places))
+            return self.standing(region, b, row.substitute(places), column.substitute(places))
 
-        shared = [(product.target, loop.results[:1])]
-        with nullcontext(region) if self.part is None else in_last_block(self, self.part, shared, region) as final:
-            inner = self.standing(final, final.builder, row, column)
-            inner.made[product.target.results[0]] = loop.results[0] if self.part is None else final.made[product.target.results[0]]
-            self.produce(group, inner, {})
-            if product.guard and isinstance(product.target, Reduce):
-                added_again(self, WindowProduct(self.field, product.target, product.target), group, inner, element)
+        inner = self.standing(region, b, row, column)
+        inner.made[product.target.results[0]] = loop.results[0]
+        self.produce(group, inner, {})
+        if product.guard and isinstance(product.target, Reduce):
+            added_again(self, WindowProduct(self.field, product.target, product.target), group, inner, element)
 
     def standing(self, region: TileRegion, b: Builder, row: Affine, column: Affine) -> TileRegion:
         """The body at a row and a column of the results."""
         inner, product = region.inside(b, self.product.own), self.product
         inner.forms.update(row_digits(self.field, product, row, b))
         inner.forms[product.b.axis] = column
-        inner.starts |= {axis: inner.forms[axis] for axis in product.own}
         for axis, tile in ((product.a.axes[0], product.rows if len(product.a.axes) == 1 else 0), (product.b.axis, product.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]

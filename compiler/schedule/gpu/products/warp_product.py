@@ -23,7 +23,6 @@ from compiler.schedule.gpu.products.boxed_operands import ProductOperand, divide
 from compiler.schedule.gpu.products.cut_product import CutProduct, read_roles
 from compiler.schedule.gpu.products.product_sums import bounded_sum, rounds, sum_of_loads, unguarded
 from compiler.schedule.gpu.products.tiling import Impossible
-from compiler.schedule.gpu.tiles.last_block import join_nanoseconds
 from compiler.schedule.gpu.tiles.taking_part import uneven_bounds, unevenness
 from compiler.schedule.tile_sizes import tile_of
 from runtime.records import evolve, frozen
@@ -95,8 +94,6 @@ class WarpProduct:
     across: int
     depth: int
     stages: int
-    parts: int
-    """Blocks that share the longest sum."""
 
     @property
     def sum(self) -> str:
@@ -163,7 +160,7 @@ def product_of_role(role: HirFunction, machine: GpuMachine) -> tuple[HirFunction
     own = [columns if any(columns[0] in form.names for form in load.index) else rows for load in factors.loads]
     a, b = sorted(factors.sides(field, own, along), key=lambda side: side.axes != rows)
     (target,), marks = cut.sums, cut.marks
-    sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages, marks["parts"])
+    sizes = (*cut.tiles.values(), marks["down"], marks["across"], cut.depth, cut.stages)
     return field, WarpProduct(target, factors.unit, factors.kind, factors.guard, factors.bounds, a, b, tuple(outer), *sizes)
 
 
@@ -271,10 +268,6 @@ SHORT_TILE = 64 * 128
 """Of a sum that one stage holds."""
 BORDER = 48
 """Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
-RATE, BEGUN = 64, 2
-"""Products of f64 that a multiprocessor comes to in a cycle; and steps that pass until the first copies are there."""
-PARTS, LEAST_STEPS = (1,), 8
-"""Blocks that may share a sum, and steps that each has at least."""
 GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
@@ -303,16 +296,13 @@ def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand,
     def stages(high: int, wide: int) -> int:
         return min(turns, STAGES if CopyMethod.BESIDE in methods else 2, shared // ((high + wide) * (line + (GAP if size >= 4 else 0))))
 
-    whole = len(over) > 1 or len(a.axes) > 1 or not facts.machine.has(Feature.BLOCK_ORDER)
-    uneven, each = unevenness(factors.bounds, a.sum), RATE * (8 // size) ** 2 * facts.rates.clock
+    uneven = unevenness(factors.bounds, a.sum)
 
-    def cost(way: tuple[tuple[int, int, int, int], int]) -> float:
-        (high, wide, _, _), parts = way
+    def cost(tile: tuple[int, int, int, int]) -> float:
+        high, wide, _, _ = tile
         tiles = -(-rows // high) * -(-columns // wide) * others
-        filled = tiles * parts / uneven / facts.processors
-        rounds = -(-tiles * parts // facts.processors) if uneven == 1 else max(1.0, filled + 0.25)
-        joined = (parts - 1) * join_nanoseconds(high * wide * bytes_of(kind.sums)) * max(1.0, tiles / facts.processors)
-        return rounds * (-(-turns // parts) + BEGUN) * depth * (high * wide + BORDER * (high + wide)) + each * joined
+        rounds = -(-tiles // facts.processors) if uneven == 1 else max(1.0, tiles / uneven / facts.processors + 0.25)
+        return rounds * (high * wide + BORDER * (high + wide))
 
     def takes(high: int, wide: int, down: int, across: int) -> bool:
         return high * wide <= most and stages(high, wide) >= 2 and kind.is_whole((high // down, wide // across, step))
@@ -327,11 +317,10 @@ def _cut(function: HirFunction, facts: Facts, factors: _Factors, a: WarpOperand,
         raise Impossible("0503", "`@tile` has no size that tensor cores take here", f"tiles can be {shapes}, with steps of {depth} terms")
     if not tiles:
         return None
-    shares = [parts for parts in PARTS if parts == 1 or not (whole or parts > turns // LEAST_STEPS)]
-    (high, wide, down, across), parts = min(((tile, parts) for tile in tiles for parts in shares), key=cost)
+    high, wide, down, across = min(tiles, key=cost)
     target, walked = factors.described.op, (*(axis for axis in over if axis != a.sum), a.sum)
     assert isinstance(target, Contract | Reduce)
-    marks = {"down": down, "across": across, "parts": parts}
+    marks = {"down": down, "across": across}
     return CutProduct((target,), factors.loads, {a.axes: high, b.axes: wide}, walked, depth, stages(high, wide), marks, {})
 
 
