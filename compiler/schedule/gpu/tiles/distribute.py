@@ -22,22 +22,16 @@ from compiler.hir.types import Mem, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.loop_wishes import turns_of
 from compiler.schedule.gpu.tiles.best import best_so_far, counts_turns, indexed, nothing_found
-from compiler.schedule.gpu.tiles.block_tiles import BlockTiles
 from compiler.schedule.gpu.tiles.combine import combine_over_cluster, combine_over_threads
 from compiler.schedule.gpu.tiles.last_block import BlockPart, in_last_block, reading
 from compiler.schedule.gpu.tiles.one_pass import is_joined, joined, nothing_joined, tile_joined
 from compiler.schedule.gpu.tiles.skewed import NARROW, Skew, combine_skewed, skew_of
-from compiler.schedule.gpu.tiles.taking_part import bounds_of, guard_of, steps_between
+from compiler.schedule.gpu.tiles.taking_part import guard_of
+from compiler.schedule.gpu.tiles.tiles_taking_part import Summed, TilesTakingPart
 from compiler.schedule.gpu.tiles.unread import end_of_needed, needed_where
 from compiler.schedule.interior import bounds_of as bounds_of_condition
 from compiler.schedule.region import Accumulators, NotPlaceable, Target, TileLoop, TileRegion
 from compiler.schedule.table import SIMD, AxisPlan, Table
-from runtime.records import evolve
-
-Summed = Reduce | Contract
-
-WRITTEN_OUT = 64
-"""Elements of an axis whose loop runs over all of them, as a window's does: its turns are written out."""
 
 MOST_SUMS = 32
 """Words of accumulators down columns that a thread has, besides what it reads."""
@@ -52,7 +46,7 @@ def distribute(field: HirFunction, table: Table) -> HirFunction:
     return Distributing(field, table).run()
 
 
-class Distributing(BlockTiles):
+class Distributing(TilesTakingPart):
     def __init__(self, field: HirFunction, table: Table) -> None:
         super().__init__(field, table)
         self.needed = needed_where(field)
@@ -351,52 +345,11 @@ class Distributing(BlockTiles):
         return region.made[value]
 
     def one_loop(self, loop: TileLoop, region: TileRegion, result: Accumulators) -> list[Value]:
-        """As in all tiles; those are left out in which nothing takes part in the one reduction that the loop is for."""
         if self.skew is not None and self.skew.columns.axis in region.masks:
             region = region.inside(region.builder, ())
             region.forms |= self.skew.forms()
             del region.masks[self.skew.columns.axis]
-        number = self.field.axes[loop.plan.axis].value
-        short = number is not None and number <= WRITTEN_OUT
-        alone = loop.group[0] if len(loop.group) == 1 else None
-        if not isinstance(alone, Reduce | Contract) or loop.scans or short:
-            return super().one_loop(loop, region, result)
-        low, high = self.tiles_between(loop.plan, alone, loop.low, loop.high, region)
-        loop = evolve(loop, low=_in_turn(loop, low), high=high)
-        guard = guard_of(alone.values[0]) if isinstance(alone, Reduce) and not loop.ragged else None
-        forms = [] if guard is None or not bounds_of(alone) else constraints_of(guard) or []
-        if guard is None or not forms or forms != self.forms_along(loop.plan, forms, region):
-            return super().one_loop(loop, region, result)
-        first, behind = self.steps(loop.plan, forms, loop.low, high, region, True)
-        first = _in_turn(loop, first)
-        behind = _in_turn(evolve(loop, low=first), behind)
-        for begin, end, certain in (loop.low, first, False), (first, behind, True), (behind, high, False):
-            inner = region.inside(region.builder, ())
-            inner.certain |= {guard} if certain else set()
-            super().one_loop(evolve(loop, low=begin, high=end), inner, result)
-        return []
-
-    def terms_between(self, target: Summed) -> Sequence[Affine]:
-        """What is at least 0 wherever something takes part in a reduction."""
-        return bounds_of(target)
-
-    def tiles_between(self, plan: AxisPlan, target: Summed, low: Affine, high: Affine, region: TileRegion) -> tuple[Affine, Affine]:
-        """The tiles of a reduced axis from the first to behind the last one in which something takes part."""
-        return self.steps(plan, self.forms_along(plan, self.terms_between(target), region), low, high, region, False)
-
-    def forms_along(self, plan: AxisPlan, forms: Sequence[Affine], region: TileRegion) -> list[Affine]:
-        """Those of the forms that say something of an axis's tiles, by what is known in the region."""
-        known = {*region.starts, plan.axis, *(parameter.name for parameter in self.field.parameters)}
-        return [form for form in forms if form.coefficient(plan.axis) and all(symbol in known for symbol, _ in form.terms)]
-
-    def steps(
-        self, plan: AxisPlan, forms: Sequence[Affine], low: Affine, high: Affine, region: TileRegion, throughout: bool
-    ) -> tuple[Affine, Affine]:
-        """The tiles of an axis in which forms hold, anywhere or all over."""
-        tile = {name: (start, self.table[name].tile) for name, start in region.starts.items()}
-        sizes = {parameter.name for parameter in self.field.parameters}
-        tile |= {name: (Affine.of(self.symbol(name, region)), 1) for form in forms for name in form.names if name in sizes}
-        return steps_between(region.builder, forms, plan.axis, plan.tile, tile, (low, high), throughout)
+        return super().one_loop(loop, region, result)
 
     # ---- reductions that blocks share ----
 
@@ -485,11 +438,6 @@ class Distributing(BlockTiles):
         if any(isinstance(t, Store) for t in group) or any(set(self.target_axes(t)) - set(t.over) for t in carrying):
             raise NotPlaceable("a whole reduction beside something else")
         self.whole(plan, group, region)
-
-
-def _in_turn(loop: TileLoop, place: Affine) -> Affine:
-    """The first turn of the loop at a place, or behind it: turns keep their distance from the first one."""
-    return place if loop.step == 1 or place == loop.low else loop.low + (place - loop.low).ceildiv(loop.step) * loop.step
 
 
 class _Blocks:
