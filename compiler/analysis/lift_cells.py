@@ -346,7 +346,9 @@ class _Closing:
         loop may have found one before. Then all are settled: by the first of the loop's greatest, where it is beyond the one before."""
         for best in pending:
             op = self.current(best.final).source
-            side = compared(op.condition, best.placeholder) if isinstance(op, Select) and op.otherwise is best.placeholder else None
+            if not isinstance(op, Select) or op.otherwise is not best.placeholder:
+                continue
+            side = compared(op.condition, best.placeholder)
             if side is None or op.then is not side[1] or not side[2] or (self.made.strict and is_float(dtype_of(best.placeholder))):
                 continue
             carried = {other: self.carried(other, op.condition) for other in pending if other is not best}

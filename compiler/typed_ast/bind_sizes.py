@@ -124,16 +124,16 @@ def _bind(
     expected = substitute(form, bound)
     if expected is None or not differ(expected, dim):
         return True
-    if (name := form.name) is not None:
-        first, words = origins[name]
+    if (alone := form.name) is not None:
+        first, words = origins[alone]
         shown = signature(checker, function.node, function.scope)
         checker.report(
             "0302",
-            f"size `{name}` is bound to two values",
+            f"size `{alone}` is bound to two values",
             argument.value.span,
-            f"{label}: {name} = {dim}",
+            f"{label}: {alone} = {dim}",
             (Label(first.value.span, words), Label(name_place(function.node), f"declared `{shown}`")),
-            hint=f"`{name}` is one number in each call of `{function.name}`",
+            hint=f"`{alone}` is one number in each call of `{function.name}`",
         )
         return False
     where = "".join(f", with {name} = {bound[name]}" for name in form.names)
